@@ -441,3 +441,26 @@ def test_ids_of_one_file_that_are_text_are_told_with_those_of_the_other(known, f
     said = rf"found.json\[1\]: 'image_id' must be {rule}, .* such as {known!r}, got {found!r}$"
     with pytest.raises(ValueError, match=said):
         read_coco(tmp_path / "truth.json", tmp_path / "found.json")
+
+
+def test_ids_that_are_text_are_told_as_such(tmp_path):
+    truth, found = scene()
+    paths = tmp_path / "truth.json", tmp_path / "found.json"
+    truth["categories"][1]["id"] = "dog"
+    paths[0].write_text(json.dumps(truth))
+    with pytest.raises(ValueError, match=r"categories\[1\]: 'id' must be an integer, as labels are .* got 'dog'"):
+        read_coco(paths[0], paths[0])
+    truth = {"images": [], "annotations": [], "categories": [{"id": 9, "name": "cat"}]}
+    paths[0].write_text(json.dumps(truth))
+    paths[1].write_text(json.dumps([{**found[0], "image_id": "a"}]))
+    with pytest.raises(ValueError, match=r"found.json\[0\]: unknown image_id 'a'"):
+        read_coco(*paths)
+
+
+def test_the_title_of_classes_names_the_thresholds_that_were_asked_for(tmp_path, capsys):
+    paths = tmp_path / "truth.json", tmp_path / "found.json"
+    for path, side in zip(paths, scene(), strict=True):
+        path.write_text(json.dumps(side))
+    assert main.main(["coco", *map(str, paths), "--per-class", "--iou-thresholds", "0.3,0.75"]) == 0
+    said = capsys.readouterr().out
+    assert "over IoU 0.30,0.75, ap_75 at 0.75; tp" in said

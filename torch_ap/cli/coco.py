@@ -191,8 +191,9 @@ def _counted_at(metric: CocoTables) -> float:
 
 def class_title(metric: CocoTables, name: Callable[[str], str] = str) -> str:
     """Of the table of classes, whose columns have a ``name``."""
-    ap, ar, ap_50, ap_75 = map(name, ("ap", "ar", "ap_50", "ap_75"))
+    ap, ar = map(name, ("ap", "ar"))
+    at = "".join(f", {name(f'ap_{100 * x:.0f}')} at {x:.2f}" for x in (0.5, 0.75) if x in metric._settings.thresholds)
     return (
-        f"Each class: {ap} and {ar} over IoU {_thresholds(metric)}, {ap_50} and {ap_75} at 0.50 and 0.75; "
+        f"Each class: {ap} and {ar} over IoU {_thresholds(metric)}{at}; "
         f"tp and fp at {_counted_at(metric):0.2f}, of any score"
     )

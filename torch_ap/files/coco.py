@@ -137,14 +137,19 @@ def read_parts(path: str | Path) -> Parts:
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
         raise ValueError(f"{path}: must be a JSON object with the lists {', '.join(map(repr, _PARTS))}, {_got(truth)}")
     images, truths, categories = (Entries.of(truth[key], f"{path}: {key}") for key in _PARTS)
-    class_names = dict(
-        zip(categories.unique("id", entries.integer), categories.each("name", entries.text), strict=True)
-    )
+    class_names = dict(zip(categories.unique("id", _category_id), categories.each("name", entries.text), strict=True))
     named = bool(images.entries) and isinstance(images.entries[0].get("id"), str)
     ids: list[Any] = images.unique("id", entries.text) if named else images.unique("id", entries.integer)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     images, ids = images.ordered(order), [ids[row] for row in order]
     return Parts(images, ids, *_by_image(truths, ids, class_names), categories, class_names)
+
+
+def _category_id(value: Any) -> int:
+    """A whole number, which is the label."""
+    if isinstance(value, str):
+        raise ValueError(f"must be an integer, as labels are (only ids of images may be text), got {shown(value)}")
+    return entries.integer(value)
 
 
 def _got(truth: Any) -> str:

@@ -193,7 +193,8 @@ class Entries:
 
     def known(self, key: str, allowed: Mapping[Key, Value]) -> list[Value]:
         """The value that ``allowed`` has for the id of every entry, text if those allowed are, else a whole number."""
-        texts = isinstance(next(iter(allowed), None), str)
+        first = next(iter(allowed), next((entry.get(key) for entry in self.entries), None))
+        texts = isinstance(first, str)
         try:
             values: list[Any] = self.each(key, text) if texts else self.integers(key)
         except ValueError as error:
