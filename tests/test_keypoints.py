@@ -14,6 +14,7 @@ from tests.oracles_detection import joined, many, packed, pycocotools_eval, rand
 from tests.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
 from torch_ap.cli.main import main
+from torch_ap.cli.notes import in_options
 from torch_ap.functional.detection import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.geometry import keypoints
 
@@ -245,3 +246,17 @@ def test_metric_reads_files(files):
     assert float(metric.compute()["map"]) == theirs.stats[0]
     with pytest.raises(ValueError, match="must be 'bbox', 'segm' or 'boundary'"):
         metric.tm_to_coco("never")
+
+
+@pytest.mark.parametrize("made", [np.array, torch.tensor, tuple])
+def test_sigmas_may_be_an_array_or_a_tensor(made):
+    metric = MeanAveragePrecision(iou_type="keypoints", sigmas=made([0.5, 0.25]))
+    assert metric._settings.sigmas == (0.5, 0.25)
+    for wrong in ([[0.5]], [], [0.0], [True], [float("nan")]):
+        with pytest.raises(ValueError, match="`sigmas` must be"):
+            MeanAveragePrecision(iou_type="keypoints", sigmas=made(wrong))
+
+
+def test_the_command_says_what_sigmas_are_in_its_own_terms():
+    message = "`sigmas` must be None or a list of numbers in [1e-09, 1e+09], got [0.0]"
+    assert in_options(message, {"sigmas"}) == "--sigmas must be numbers in [1e-09, 1e+09], got [0.0]"

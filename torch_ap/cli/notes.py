@@ -66,7 +66,8 @@ def in_words(message: str) -> str:
 
 def in_options(message: str, options: Collection[str]) -> str:
     """The same, word for word, of those arguments alone that a command has as options."""
-    return re.sub(r"`(\w+)`", lambda found: _as_option(found[1]) if found[1] in options else found[0], message)
+    told = re.sub(r"`(\w+)`", lambda found: _as_option(found[1]) if found[1] in options else found[0], message)
+    return re.sub(r"^(--\S+ must be )None or a list of ", r"\1", told)  # which nobody writes there
 
 
 def _as_option(name: str) -> str:

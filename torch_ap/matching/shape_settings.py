@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from torch import Tensor
 
 from torch_ap.geometry import keypoints
@@ -101,7 +102,7 @@ def shape_settings_of(
     box_format: str,
     iou: OwnIoU | None = None,
     box_width: int = 4,
-    sigmas: Sequence[float] | None = None,
+    sigmas: Sequence[float] | Tensor | np.ndarray | None = None,
     validate_args: bool = True,
     match: str = "compute",
 ) -> ShapeSettings:
@@ -135,6 +136,8 @@ def shape_settings_of(
     if sigmas is not None:
         if kinds != ("keypoints",):
             refuse("sigmas", "must be None without `iou_type='keypoints'`", sigmas)
+        if isinstance(sigmas, Tensor | np.ndarray) and sigmas.ndim == 1:
+            sigmas = sigmas.tolist()
         checks.numbers_in("sigmas", sigmas, low=_LEAST_SIGMA, high=1 / _LEAST_SIGMA)
     return ShapeSettings(
         iou_types=kinds,
