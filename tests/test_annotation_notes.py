@@ -122,3 +122,11 @@ def test_results_that_match_nothing_are_told_where_no_cause_is_known(kind, scene
 
 def test_files_without_detections_have_no_such_note(scene, told):
     assert "match" not in told(scene[0], [], "--allow-empty")
+
+
+def test_matches_of_crowds_alone_are_told(told):
+    crowd, other = ({"image_id": 1, "category_id": 1, "bbox": [x, 1, 8, 8], "iscrowd": x == 1} for x in (1, 30))
+    truth = {"images": [{"id": 1}], "categories": [{"id": 1, "name": "cat"}], "annotations": [crowd, other]}
+    said = told(truth, [{**crowd, "score": 0.5}])
+    assert "match only ground truths that do not count" in said
+    assert "right files" not in said

@@ -258,6 +258,10 @@ def note_no_match(metric: DetectionMetric, results: str, similarity: str = "an I
     if metric.compute()["map"] == 0:
         least = f"{min(metric._settings.thresholds):g}"
         limit = f"above {least}" if metric._settings.strict else f"of {least} or more"
+        if metric._all_matched(None)[2].matched.any():
+            only = "detections match only ground truths that do not count, such as crowds"
+            note(f"{results}: at {similarity} {limit} {only}")
+            return
         note(
             f"{results}: no detection matches a ground truth of its image and class at {similarity} {limit}: "
             "are these the right files?"
