@@ -123,6 +123,11 @@ def test_dota_in_fractions_and_other_options_are_refused(tmp_path, dota, capsys)
         assert f"{option[0]} has no meaning with --format dota" in said
     assert "labelTxt/P0000.txt, line 1: must hold a name and 4 numbers" in (said := told([truth, found], capsys)[1])
     assert "as in DOTA's files: --format dota" in said
+    (tmp_path / "voc").mkdir()
+    (tmp_path / "voc" / "P0000.txt").write_text("plane 0 0 9 9")
+    said = told([tmp_path / "voc", found], capsys)[1]
+    assert "Task1_plane.txt, line 1: must hold a na" in said
+    assert "as in DOTA's files: --format dota" in said
     (found / "Task1_plane.txt").unlink()
     (found / "Task1_small-vehicle.txt").write_text("P0000 0.5 .1 .1 .2 .1 .2 .2 .1 .2")
     with pytest.raises(ValueError, match=r"Task1: all corners lie in \[0, 1\]; they must be in pixels"):

@@ -24,6 +24,7 @@ from torch_ap.rules.messages import nearest, shown
 _FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
 _QUADRILATERAL = [True] * 8 + [False]  # eight numbers and a class
+_OF_DOTA = 10  # image, score and eight numbers
 _MOST_OF_YOLO, _OF_DETECTIONS = 1.1, 5
 _DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
@@ -133,6 +134,9 @@ def _detections(path: Path, images: set[str], classes: set[str], class_of_file: 
     """The detections of one file, of an image or of a class."""
     rows = []
     for where, words in text.lines(path):
+        if len(words) == _OF_DOTA and all(map(_NUMBER.fullmatch, words[1:])):
+            got = f"got {shown(' '.join(words))}, as in DOTA's files: --format dota (`read_dota`)"
+            raise ValueError(f"{where}: must hold a name and {_OF_DETECTIONS} numbers, {got}")
         first, numbers = _named(words, _OF_DETECTIONS, where)
         image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
