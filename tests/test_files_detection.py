@@ -195,7 +195,8 @@ def test_ids_of_images_may_be_text(files):
     with pytest.raises(ValueError, match=r"found.json\[2\]: unknown image_id 'imag 2'; did you mean 'image 2'"):
         read_coco(*write())
     found[0]["image_id"] = 5
-    with pytest.raises(ValueError, match=r"found.json\[0\]: 'image_id' must be text, as the ids that it refers to are, such as 'image 2', got 5"):
+    said = r"found.json\[0\]: 'image_id' must be text, .* such as 'image 2', got 5"
+    with pytest.raises(ValueError, match=said):
         read_coco(*write())
     truth["images"][1]["id"] = 2
     with pytest.raises(ValueError, match=r"images\[1\]: 'id' must be text, got 2"):
