@@ -166,6 +166,14 @@ def test_unknown_relevant_items_have_grade_one():
         )
 
 
+def test_judged_queries_without_items_count_beside_a_single_one_with_items():
+    preds, target, indexes = torch.tensor([3.0, 2, 1]), torch.tensor([2, 0, 1]), torch.tensor([4, 4, 4])
+    for m in (2, 5):
+        own = retrieval_normalized_dcg(preds, target, indexes=indexes, num_relevant={4: m}, **F64)
+        found = retrieval_normalized_dcg(preds, target, indexes=indexes, num_relevant={4: m, 8: 3, 2: 1}, **F64)
+        assert found.tolist() == [0, own.item(), 0]
+
+
 def test_missing_queries_are_those_of_which_nothing_was_retrieved():
     given = (torch.tensor([[2.0, 1], [2, 1], [2, 1]]), torch.tensor([[1, 0], [3, 0], [0, 0]]))
     retrieved = torch.tensor([[True, True], [False, False], [False, False]])

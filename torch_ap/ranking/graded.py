@@ -45,7 +45,8 @@ def with_grades(curve: HitCurve, relevant: Relevant) -> HitCurve:
         relevant: its hits, and the relevant items that were not ranked.
     """
     m, scores, ranked = curve.native.m, order.sortable(relevant.scores), relevant.ranked
-    if relevant.segment is None and relevant.grades.is_cpu and ranked is None and m[0] == len(relevant.grades):
+    alone = relevant.segment is None and len(m) == 1  # judged queries without items may have come after it
+    if alone and relevant.grades.is_cpu and ranked is None and m[0] == len(relevant.grades):
         grades = relevant.grades.numpy()
         found = grades[scores.numpy().argsort()[::-1]], np.sort(grades)[::-1]
         return hit_curve.with_grades(curve, *(torch.from_numpy(x.copy()) for x in found))
