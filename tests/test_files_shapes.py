@@ -102,9 +102,9 @@ CROSSED = "0 0 9 9 9 0 0 9"
         ("Task1/Task1_plan.txt", f"P0000 0.5 {SQUARE}", "no ground truth is of class 'plan'; did you mean 'plane'?"),
         ("Task1/P0001.txt", f"{SQUARE} plane 0", "are the folders swapped?"),
         ("Task1/plane.txt", f"P0000 0.5 {SQUARE}", "class 'plane' must have one file, but has "),
-        ("labelTxt/P0000.txt", f"gsd:1\n{CROSSED} plane 0", "labelTxt/P0000.txt, line 2: the corners must be convex"),
-        ("labelTxt/P0000.txt", "0 0 9 9 0 3 -9 9 plane 0", "]; write those of its convex hull or of the small"),
+        ("labelTxt/P0000.txt", f"gsd:1\n{CROSSED} plane 0", "labelTxt/P0000.txt, line 2: the corners must be quadri"),
         ("Task1/Task1_plane.txt", f"P0000 0.5 {SQUARE}\nP0000 0.5 {CROSSED}", "plane.txt, line 2: the corners must be"),
+        ("Task1/Task1_plane.txt", f"P0000 0.5 {CROSSED}", "9.0]; put these in order, or leave the line out"),
     ],
 )
 @pytest.mark.usefixtures("dota")
@@ -113,6 +113,15 @@ def test_broken_dota_files_are_named(name, line, message, tmp_path, capsys):
     status, said = told([tmp_path / "labelTxt", tmp_path / "Task1", "--format", "dota"], capsys)
     assert status == 2
     assert message in said
+
+
+def test_dota_annotations_need_not_be_convex(tmp_path, capsys):
+    dart = "0 0 90 50 0 90 30 50"
+    for folder, name, line in (("labelTxt", "P1", f"{dart} plane 0"), ("Task1", "plane", f"P1 0.5 {dart}")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.txt").write_text(line)
+    status, said = told([tmp_path / "labelTxt", tmp_path / "Task1", "--format", "dota"], capsys)
+    assert (status, said["map"]) == (0, 1)
 
 
 def test_dota_in_fractions_and_other_options_are_refused(tmp_path, dota, capsys):

@@ -37,7 +37,7 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     Raises:
         ValueError: for a folder without files, a line that cannot be read, an unknown image or class, a class with two
             files, detections where no ground truth has an object, corners that all lie in [0, 1], which are no pixels,
-            and edges that cross or a quadrilateral that is not convex; the message names file and line.
+            and edges that cross; the message names file and line.
 
     Example:
         >>> import pathlib, tempfile
@@ -91,11 +91,11 @@ def _objects(path: Path) -> list[Row]:
 
 def _refuse_crossed(rows: list[Row]) -> None:
     """Refuse what the metrics refuse, here by file and line."""
-    rule, corners = RULES["convex"], torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, _CORNERS)
-    wrong = rule.offends(corners).reshape(-1).nonzero()
+    rule, corners = RULES["uncrossed"], torch.tensor([row.box for row in rows], dtype=torch.float64)
+    wrong = rule.offends(corners.reshape(-1, _CORNERS)).reshape(-1).nonzero()
     if len(wrong):
         row = rows[int(wrong[0])]
-        instead = "; write those of its convex hull or of the smallest rectangle around it, or leave the line out"
+        instead = "; put these in order, or leave the line out"
         raise ValueError(f"{row.where}: the corners {rule.rule}, got {shown(row.box)}{instead}")
 
 

@@ -27,7 +27,7 @@ def rotated_box_iou(
         target: (G, 5) or (G, 8).
         box_format: as torchvision names them: "cxcywhr", centre, size and angle; "xywhr", the corner that is the upper
             left one before the rotation, size and angle; "xyxyxyxy", the corners in order, either way round, of any
-            convex quadrilateral. Angles are in degrees (``torch.rad2deg`` makes them), against the clock in an
+            quadrilateral, convex or not. Angles are in degrees (``torch.rad2deg`` makes them), against the clock in an
             image, whose y points down. Sizes below 1e-75 count as none.
         iscrowd: (G,) flags of the ground truths that are crowds.
 
@@ -36,7 +36,7 @@ def rotated_box_iou(
 
     Raises:
         ValueError: for boxes of another width, an unknown format, numbers beyond 1e75, negative sizes, and
-            quadrilaterals that are not convex or whose edges cross. Values are looked at on CPU alone.
+            quadrilaterals whose edges cross. Values are looked at on CPU alone.
 
     Equals the areas of ``shapely``'s intersections.
 
@@ -50,7 +50,7 @@ def rotated_box_iou(
     """
     checks.one_of("box_format", box_format, rotated.FORMATS)
     corners = box_format == "xyxyxyxy"
-    rules = ("moderate", "convex" if corners else "rotated")
+    rules = ("moderate", "uncrossed" if corners else "rotated")
     crowd = _checked(preds, target, 8 if corners else 5, rules, iscrowd)
     if not corners and target.is_cpu and (said := seem_radians(target)) is not None:
         warn_caller(said, UserWarning)

@@ -1,8 +1,9 @@
-"""Intersection over union of rotated boxes, and of convex quadrilaterals of any kind, pair by pair.
+"""Intersection over union of rotated boxes, and of quadrilaterals of any kind, pair by pair.
 
 A box is seen in the coordinates of another, in which that is the unit square. The area they have in common is the sum
 of what each edge adds to the integral of the box's height, cut off at 0 and 1. No corner of the intersection has to be
-found, so that boxes which share an edge, or nearly do, are no special case. Other quadrilaterals are two triangles.
+found, so that boxes which share an edge, or nearly do, are no special case. Other quadrilaterals are two triangles, on
+either side of a diagonal that lies inside.
 """
 
 import itertools
@@ -49,7 +50,7 @@ def coco_pairs(detections: Tensor, truths: Tensor, box_format: str, crowd: Tenso
     """The IoU of rows of two sets of boxes of a format: i / (a + b - i), and i / a for a crowd; 0 without area.
 
     Args:
-        detections: (D, 5) or (D, 8); corners of convex quadrilaterals in order, either way round.
+        detections: (D, 5) or (D, 8); corners of quadrilaterals in order, either way round.
         truths: (G, 5) or (G, 8).
         box_format: of both.
         crowd: (G,) bool.
@@ -78,7 +79,7 @@ class _Quadrilaterals:
     """Corners that go round the same way, and what is asked of each quadrilateral often.
 
     Attributes:
-        points: x and y, (4, N) each.
+        points: x and y, (4, N) each; the diagonal from the first corner lies inside.
         area: (N,).
         parallelograms: whether all of them are such.
         low, high: (2, N), ends of the upright box around each.
@@ -89,6 +90,10 @@ class _Quadrilaterals:
         x, y = points.permute(2, 1, 0).contiguous()
         area = _signed_area(x, y)
         self.points = [torch.where(area < 0, axis.flip(0), axis) for axis in (x, y)]
+        if not parallelograms:
+            halves = ([axis.roll(turn, 0)[:3] for axis in self.points] for turn in (0, 2))
+            outside = torch.minimum(*(_signed_area(*half) for half in halves)) < 0
+            self.points = [torch.where(outside, axis.roll(1, 0), axis) for axis in self.points]
         self.area = area.abs()
         self.low = torch.stack([axis.amin(0) for axis in self.points])
         self.high = torch.stack([axis.amax(0) for axis in self.points])

@@ -40,7 +40,7 @@ def keypoint_similarity(of: Compared) -> PairIoU:
 def rotated_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
     """Boxes of five or eight numbers."""
     corners = settings.box_format == "xyxyxyxy"
-    rules = ("moderate", "convex" if corners else "rotated")
+    rules = ("moderate", "uncrossed" if corners else "rotated")
     remark = None if corners else seem_radians
     return (RowColumn("boxes", (8 if corners else 5,), rules, rules, remark=remark),)
 

@@ -73,14 +73,14 @@ def _sizes(box_format: str) -> ImageRule:
     )
 
 
-def _turns_both_ways(quadrilaterals: Tensor) -> Tensor:
-    """(N, 1) bool, which of (N, 8) quadrilaterals turn left and right, as those do that cross themselves."""
+def _cross(quadrilaterals: Tensor) -> Tensor:
+    """(N, 1) bool, which of (N, 8) quadrilaterals cross themselves: those that turn left twice and right twice."""
     points = quadrilaterals.to(torch.promote_types(quadrilaterals.dtype, torch.float32)).reshape(-1, 4, 2)
     edge = points.roll(-1, 1) - points
     after = edge.roll(-1, 1)
     turn = edge[..., 0] * after[..., 1] - edge[..., 1] * after[..., 0]
-    flat = _FLAT * edge.square().sum((1, 2))
-    return ((turn.amin(1) < -flat) & (turn.amax(1) > flat))[:, None]
+    flat = _FLAT * edge.square().sum((1, 2))[:, None]
+    return ((turn < -flat).sum(1, keepdim=True) > 1) & ((turn > flat).sum(1, keepdim=True) > 1)
 
 
 def _beyond_float64(values: Tensor) -> Tensor:
@@ -114,11 +114,7 @@ RULES: dict[str, ImageRule] = {
     "size": _numbers("area", "must be a finite number of at least 0", low=0, high=_MOST),
     "moderate": _numbers("boxes", "must be finite, at most 1e75 from 0", low=-_MOST_TURNED, high=_MOST_TURNED),
     "rotated": ImageRule("boxes", "must have no negative width or height", lambda x: x[:, 2:4] < 0),
-    "convex": ImageRule(
-        "boxes",
-        "must be convex quadrilaterals, corners in order, so that no edges cross",
-        _turns_both_ways,
-    ),
+    "uncrossed": ImageRule("boxes", "must be quadrilaterals with corners in order, so that no edges cross", _cross),
     "centers": _numbers("centers", "must be finite, at most 1e150 from 0", low=-_MOST_FAR, high=_MOST_FAR),
     "intervals": _numbers("intervals", "must be finite, at most 1e300 from 0", low=-_MOST_LONG, high=_MOST_LONG),
     "exact": ImageRule("intervals", "must be at most 2^53 from 0 where they are integers", _beyond_float64),
