@@ -92,7 +92,7 @@ def _from_long_text(texts: list[bytes], sizes: Array, room: Array) -> Runs | Non
     found = None
     if sys.byteorder == "little":
         found = from_text([*texts], sizes, np.empty(int(sizes.sum()), np.int32))
-    if found is None or found.runs.min(initial=0) < 0 or found.runs.max(initial=0) >= PIXELS_OF_INT32:
+    if found is None or found.runs.max(initial=0) >= PIXELS_OF_INT32:
         return from_lists(list(map(runs_of_text, texts)), room)
     runs = room[: len(found.runs)]
     runs[:] = found.runs
