@@ -9,6 +9,7 @@ import re
 import shutil
 
 import pytest
+import torch
 
 from tests.each import each
 from torch_ap.analysis import encodings
@@ -395,6 +396,27 @@ def test_real_boxes_that_were_written_in_another_way(scale, real, tmp_path, caps
     (tmp_path / "found.json").write_text(json.dumps(found))
     message = SCALES[scale][1] if scale in SCALES else f"read as {READINGS[scale][1]} instead of x y width height, "
     one_line(said(capsys, ["coco", str(path), str(tmp_path / "found.json")]), message)
+
+
+@pytest.mark.parametrize("copied", [None, 0, 1], ids=["none", "detections", "ground truths"])
+def test_copies_of_one_box_overlap_once(copied, generator):
+    images, objects = 6, 10
+    start = torch.rand(images, objects, 2, generator=generator) * torch.tensor([10, 200]) + 20
+    start[..., 0] += 90 * torch.arange(objects)
+    end = start + 30 + 20 * torch.rand(images, objects, 2, generator=generator)
+    sides = [torch.cat([start, end], 2).double() for _ in range(2)]
+    if copied is not None:
+        sides[copied] = sides[copied][:, :1].expand(-1, objects, -1)
+    found, true = (side.reshape(-1, 4) for side in sides)
+    found = torch.cat([found[:, :2], found[:, 2:] - found[:, :2]], 1)  # x y width height, read as corners
+    counts, unknown = torch.full((images,), objects), torch.full((images * objects, 2), torch.nan).double()
+    scores = torch.rand(len(found), generator=generator).double()
+    fit = encodings.better(
+        encodings.Side.of(found, counts, unknown, encodings.CORNERS, scores),
+        encodings.Side.of(true, counts, unknown, encodings.CORNERS),
+        torch.zeros(len(found), dtype=torch.bool),
+    )
+    assert (fit is None) == (copied is not None)
 
 
 @pytest.mark.parametrize("iou_type", ["bbox", "segm"])

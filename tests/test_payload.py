@@ -107,9 +107,18 @@ def test_payloads_that_are_refused(data):
 def sealed(header, body):
     """Bytes whose length and checksum are right, whatever they hold."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    rest = struct.pack("<I", len(text)) + text + body
-    whole = struct.pack("<8sHQ", b"torch_ap", 1, 18 + len(rest) + 16) + rest
-    return whole + payload._checksum(whole)
+    return whole(struct.pack("<I", len(text)) + text + body)
+
+
+def whole(rest, version=1):
+    """The same of what comes after the start."""
+    found = struct.pack("<8sHQ", b"torch_ap", version, 18 + len(rest) + 16) + rest
+    return found + payload._checksum(found)
+
+
+def test_sealed_payloads_without_a_header_or_a_version():
+    for rest, version in ((b"", 1), (b"abc", 1), (b"\0" * 4, 0)):
+        refused(whole(rest, version), "must be as `to_bytes")
 
 
 HEADER = {"class": "BinaryAveragePrecision", "updates": 1, "order": "little"}
@@ -123,6 +132,11 @@ HEADER = {"class": "BinaryAveragePrecision", "updates": 1, "order": "little"}
         (b"\xff\xfe", b"", "must have a header"),
         ({**HEADER, "states": [["scores", "float32", [-1], 4, False]]}, b"abcd", "must have a header"),
         ({**HEADER, "states": [["scores", "float32", [1 << 50], 4, False]]}, b"abcd", "must have a header"),
+        ({**HEADER, "states": [["scores", "uint8", [1 << 40, 1 << 40], 4, True]]}, b"abcd", "must have a header"),
+        ({**HEADER, "states": [["scores", "float32", [0, 1 << 40, 1 << 40], 0, False]]}, b"", "must have a header"),
+        ({**HEADER, "states": [["scores", "float32", [1] * 9, 4, False]]}, b"abcd", "must have a header"),
+        ({**HEADER, "updates": -1, "states": []}, b"", "must have a header"),
+        ({**HEADER, "updates": 1 << 48, "states": []}, b"", "must have a header"),
         ({**HEADER, "states": [["scores", "complex64", [1], 8, False]]}, b"abcdefgh", "must have a header"),
         ({**HEADER, "states": 3}, b"", "must have a header"),
         ({**HEADER, "order": "big", "states": []}, b"", "order of bytes"),
@@ -184,8 +198,7 @@ def fuzz(times, *, seal):
         data = written[name]
         given = mutated(data[18:-16] if seal else data, source)
         if seal:
-            whole = struct.pack("<8sHQ", b"torch_ap", 1, len(given) + 34) + given
-            given = whole + payload._checksum(whole)
+            given = whole(given)
         try:
             found = empty[name].from_bytes(given)
         except ValueError:

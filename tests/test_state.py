@@ -252,6 +252,8 @@ def faults(state):
         yield f"{name}: short", put(part[:-1])
         yield f"{name}: long", put(torch.cat([part, part[:1]]))
         yield f"{name}: deep", put(part[..., None])
+        if isinstance(state[name], list) and name != "labels":  # which may be deep
+            yield f"{name}: deep throughout", {**state, name: [x[..., None] for x in state[name]]}
         yield f"{name}: 0-d", put(part.flatten()[0])
         yield f"{name}: complex", put(part.to(torch.complex64))
         yield f"{name}: bool", put(part.bool())

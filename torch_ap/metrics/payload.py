@@ -35,7 +35,7 @@ _HEADER = struct.Struct("<I")
 _CHECKSUM = 16
 _SAMPLE = 1 << 16  # bytes of a state that say whether the rest is worth compressing
 _WORTH = 0.9
-_TOO_MANY = 1 << 48  # numbers, bytes or updates
+_TOO_MANY = 1 << 48  # numbers of a state, or updates
 _MOST_DIMENSIONS = 8
 _DTYPES = {
     str(x).removeprefix("torch."): x
@@ -143,7 +143,7 @@ def _is_form(form: Any) -> bool:
     if len(form) == 1:
         return True
     _, dtype, shape, size, packed = form
-    numbers = isinstance(shape, list) and all(type(x) is int and 0 <= x < _TOO_MANY for x in [*shape, size])
+    numbers = isinstance(shape, list) and all(type(x) is int and x >= 0 for x in [*shape, size])
     numbers = numbers and len(shape) <= _MOST_DIMENSIONS and math.prod(x for x in shape if x) < _TOO_MANY
     return numbers and isinstance(dtype, str) and dtype in _DTYPES and isinstance(packed, bool)
 
@@ -152,8 +152,7 @@ def _tensor(data: bytes, dtype: torch.dtype, shape: list[int], packed: bool) -> 
     size = math.prod(shape) * torch.empty((), dtype=dtype).element_size()
     if packed:
         try:
-            reader = zlib.decompressobj()
-            data = reader.decompress(data, size + 1) if size else b""
+            data = zlib.decompressobj().decompress(data, size + 1)
         except zlib.error:
             data = b""
     if len(data) != size:
