@@ -319,6 +319,25 @@ def test_a_collection_synchronizes_what_it_shares_once(sync):
         assert together < 0.7 * sum(alone.values())  # each has sums of its own
 
 
+def test_a_metric_that_is_reset_while_synchronized_leaves_the_others_their_state():
+    preds, target = drawn("binary", 60, 9, False, 1).values()
+    threads = Threads(2)
+
+    def work(rank):
+        kinds = {"distributed_available_fn": lambda: True, "dist_sync_fn": threads.gather}
+        every = [torch_ap.BinaryAveragePrecision(ties=ties, **kinds) for ties in ("grouped", "expected")]
+        collection = MetricCollection(dict(zip(("one", "other"), every, strict=True)))
+        for part in (slice(0, 4), slice(4, 60)):  # the first makes the groups
+            collection.update(preds[part][rank::2], target[part][rank::2])
+        one, other = collection.values(copy_state=False)
+        for metric in (one, other):
+            metric.sync(dist_sync_fn=metric.dist_sync_fn)
+        one.reset()
+        return sum(map(len, other.scores))
+
+    assert threads(work) == [60, 60]
+
+
 def test_a_snapshot_of_the_state_keeps_no_synchronized_one_alive():
     preds, target = drawn("binary", 60, 9, False, 1).values()
     metrics = [on(torch_ap.BinaryAveragePrecision) for _ in range(2)]
