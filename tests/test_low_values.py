@@ -97,6 +97,23 @@ def test_what_is_likely_wrong_is_told_once(make, fault):
     assert told(lambda: make()(*faulty(fault))) == []
     assert of_metric(make, *faulty(fault), validate_args=False) == []
     assert of_metric(make, *(side[:9] for side in faulty(fault))) == []
+    assert len(of_metric(make, *(side[:10] for side in faulty(fault)))) == 1
+
+
+def test_values_of_a_tenth_are_not_low():
+    wrong, target = faulty("fractions")
+    near, size, _, labels, scores = scene()
+    right = images(corners(near, size), labels, scores)
+    low, high = ([*right[:count], *wrong[count:]] for count in (5, 6))
+    settings = {"iou_thresholds": [0.5]}
+    assert len(of_metric(detection.MeanAveragePrecision, low, target, **settings)) == 1
+    assert of_metric(detection.MeanAveragePrecision, high, target, **settings) == []
+
+
+def test_images_that_take_turns_are_not_said_to_be_counted_from_another_number():
+    preds, target = faulty("of the next image")
+    preds, turns = [preds[0], preds[-1]], [place % 2 for place in range(IMAGES)]  # those of images 1 and 0
+    assert of_metric(detection.MeanAveragePrecision, [preds[x] for x in turns], [target[x] for x in turns]) == []
 
 
 @pytest.mark.parametrize(("given", "read"), [("cxcywh", "xywh"), ("xywh", "cxcywh"), ("xyxy", "xywh")])
