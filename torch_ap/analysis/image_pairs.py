@@ -9,7 +9,7 @@ from torch_ap.matching import candidate_pairs
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
-from torch_ap.ranking import order, segments
+from torch_ap.ranking import segments
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
@@ -47,7 +47,9 @@ def row_pairs(
         truths: (G,) int64, the ground truths, ascending.
         least: the least IoU.
     """
-    both = ((native(order.sort(rows)), "detections_per_image"), (native(truths), "ground_truths_per_image"))
+    flags = native(torch.zeros(len(columns["detection_labels"]), dtype=torch.bool, device=rows.device))
+    flags[native(rows)] = True
+    both = ((arrays.places(flags), "detections_per_image"), (native(truths), "ground_truths_per_image"))
     edges = [arrays.below(x, segments.from_counts(native(columns[side]))) for x, side in both]
     width, many = (x[1:] - x[:-1] for x in edges)
     some = (width > 0) & (many > 0)

@@ -116,8 +116,7 @@ def outcomes_of(
     wrong = arrays.tensor(native(found.outcome) == BACKGROUND)
     truths = segments.places(found.valid)
     pairs = image_pairs(settings, columns, iou_type, matches, wrong, truths, min(thresholds))
-    alike, other = _best(found, pairs)
-    return _told_apart(found, alike, other, thresholds)
+    return _told_apart(found, *_best(found, pairs), thresholds)
 
 
 def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
@@ -139,27 +138,28 @@ def _matched(matches: Matches, place: int, truths: int) -> Outcomes:
     return Outcomes(matches, *map(arrays.tensor, (outcome, truth, iou, category, valid, found)))
 
 
-def _best(found: Outcomes, pairs: Pairs) -> list[tuple[Any, Any]]:
-    """Among ground truths of the own class, and of others: the highest IoU of each detection, 0 for none; its row.
+def _best(found: Outcomes, pairs: Pairs) -> tuple[Any, list[tuple[Any, Any]]]:
+    """(X,) the detections of any pair; and among ground truths of their own class, and of others, the best of each.
 
-    The first of equals, (N,) each, native.
+    The highest IoU, 0 for none, and its row, the first of equals: (X,) each, native.
     """
     detection, row, iou = map(native, pairs)
+    flags = arrays.full(len(found.outcome), False, native(found.found))
+    flags[detection] = True
+    some = arrays.places(flags)
     own = native(found.matches.ranked.category)[detection] == native(found.truth_category)[row]
-    key = detection + ~own * len(found.outcome)
-    best = arrays.full(2 * len(found.outcome), 0, iou)
+    key = (flags.cumsum(0) - 1)[detection] + ~own * len(some)
+    best = arrays.full(2 * len(some), 0, iou)
     arrays.raise_to(best, key, iou)
     equal = arrays.places(iou == best[key])
     first = arrays.full(len(best), -len(found.valid), row)
     arrays.raise_to(first, key[equal], -row[equal])
-    return [(best[side], -first[side]) for side in (slice(len(found.outcome)), slice(len(found.outcome), None))]
+    return some, [(best[side], -first[side]) for side in (slice(len(some)), slice(len(some), None))]
 
 
-def _told_apart(
-    found: Outcomes, alike: tuple[Any, Any], other: tuple[Any, Any], thresholds: tuple[float, float]
-) -> Outcomes:
-    """With each error under its kind. ``alike``, ``other``: the best ground truth of the own and of other classes."""
-    low, high = thresholds
+def _told_apart(found: Outcomes, some: Any, best: list[tuple[Any, Any]], thresholds: tuple[float, float]) -> Outcomes:
+    """With each error under its kind; ``some`` detections and their ``best`` ground truths as of :func:`_best`."""
+    (low, high), (alike, other) = thresholds, best
     rules = (
         (LOCALIZATION, (alike[0] >= low) & (alike[0] <= high), alike),
         (CLASSIFICATION, other[0] >= high, other),
@@ -167,7 +167,9 @@ def _told_apart(
         (BOTH, other[0] > low, other),
     )
     outcome, truth, iou = map(native, (found.outcome, found.truth, found.iou))
+    left = arrays.full(len(some), True, native(found.found))
     for kind, holds, (overlap, row) in rules:
-        chosen = arrays.places(holds & (outcome == BACKGROUND))
-        outcome[chosen], truth[chosen], iou[chosen] = kind, row[chosen], overlap[chosen]
+        chosen = arrays.places(holds & left)
+        left[chosen], at = False, some[chosen]
+        outcome[at], truth[at], iou[at] = kind, row[chosen], overlap[chosen]
     return found

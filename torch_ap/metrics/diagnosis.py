@@ -16,6 +16,8 @@ from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import refuse
+from torch_ap.runtime import arrays
+from torch_ap.runtime.arrays import native
 
 _BACKGROUND = 0.1  # TIDE's
 
@@ -143,13 +145,17 @@ class DiagnosedImages(UncertainImages, Cuts):
         thresholds = self._thresholds(place, background_threshold)
         columns, ids, matches, _ = self._all_matched(iou_type)
         found = self._outcomes(columns, iou_type, matches, place, thresholds)
-        images, rows = image_of(columns["detections_per_image"]), matches.ranked.rows
-        first = [segments.from_counts(columns[f"{side}s_per_image"])[images] for side in ("detection", "ground_truth")]
+        counts, rows = columns["detections_per_image"], native(matches.ranked.rows)
+        images = image_of(counts)
+        offsets = (segments.from_counts(columns[f"{side}s_per_image"])[:-1] for side in ("detection", "ground_truth"))
+        first = [segments.repeat(each, counts) for each in offsets]
         if (given := columns.get("detection_row")) is not None:  # in images of which some rows were left out
             first[0] = torch.arange(len(images), device=images.device) - given.long()
 
         def of_rows(values: Tensor, nothing: float) -> Tensor:
-            return torch.full_like(images, nothing, dtype=values.dtype).scatter_(0, rows, values)
+            out = arrays.full(len(images), nothing, native(values))
+            out[rows] = native(values)
+            return arrays.tensor(out)
 
         truth = of_rows(found.truth, -1)
         return {
