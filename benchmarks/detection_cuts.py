@@ -1,4 +1,4 @@
-"""Where to cut a detector: CPU seconds of what is read off matches that are there, as shares of the matching."""
+"""Where to cut a detector, and its tables: CPU seconds of what is read off matches, as shares of the matching."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,14 @@ from benchmarks.timing import by_turns, head, row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.matching import coco
 
-NAMES = ("operating_points", "one threshold for all classes", "confusion_matrix", "confusion_matrix, any score")
+NAMES = (
+    "operating_points",
+    "one threshold for all classes",
+    "confusion_matrix",
+    "confusion_matrix, any score",
+    "per_image",
+    "detections_table",
+)
 
 
 def table(sizes: list[int], rounds: int) -> None:
@@ -27,5 +34,7 @@ def table(sizes: list[int], rounds: int) -> None:
             NAMES[1]: partial(metric.operating_points, per_class=False),
             NAMES[2]: metric.confusion_matrix,
             NAMES[3]: partial(metric.confusion_matrix, score_threshold=0.0),
+            NAMES[4]: metric.per_image,
+            NAMES[5]: metric.detections_table,
         }
         print(row(f"{images:,}", by_turns(contenders, rounds, time.process_time), NAMES), flush=True)

@@ -13,7 +13,7 @@ from tests.oracles_lvis import random_federated
 from tests.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.cli import main
-from torch_ap.detection import DETECTION_KINDS, LVISMeanAveragePrecision
+from torch_ap.detection import DETECTION_KINDS, LVISMeanAveragePrecision, NuScenesMeanAveragePrecision
 from torch_ap.files.coco import read_annotations, with_results
 from torch_ap.functional import box_iou, interval_iou, rotated_box_iou
 
@@ -291,6 +291,29 @@ def test_a_row_per_image_of_voc():
     settings = {"iou_threshold": [0.5, 0.3], "interpolation": "11-point"}
     metric = updated(VOCMeanAveragePrecision(**settings), preds, target)
     alone = [updated(VOCMeanAveragePrecision(**settings), [p], [t]) for p, t in zip(preds, target, strict=True)]
+    np.testing.assert_allclose(metric.per_image()["ap"], [x.compute()["map"] for x in alone], atol=REORDERED)
+
+
+def test_a_row_per_image_of_classes_that_are_not_exhausted():
+    preds, target = random_scene(12, images=60, classes=3)
+    for place, image in enumerate(target):
+        absent = [x for x in range(3) if x not in (place % 3, *image["labels"].tolist())]
+        image["neg_category_ids"] = torch.tensor(absent, dtype=torch.int64)
+        image["not_exhaustive_category_ids"] = torch.tensor([place % 3])
+        image["ignore"] = image.pop("iscrowd")
+    settings = {"box_format": "xywh", "iou_thresholds": [0.75, 0.3, 0.5]}
+    metric = updated(LVISMeanAveragePrecision(**settings), preds, target)
+    alone = [updated(LVISMeanAveragePrecision(**settings), [p], [t]) for p, t in zip(preds, target, strict=True)]
+    values = [float(x.compute()["map"]) for x in alone]
+    np.testing.assert_allclose(metric.per_image()["ap"], [np.nan if x == -1 else x for x in values], atol=REORDERED)
+
+
+def test_a_row_per_image_of_nuscenes():
+    preds, target = random_scene(8, images=40, classes=2)
+    points = [[{"centers": x["boxes"][:, :2] / 8} | x for x in side] for side in (preds, target)]
+    points = [[{name: x[name] for name in x if name not in ("boxes", "iscrowd", "area")} for x in y] for y in points]
+    metric = updated(NuScenesMeanAveragePrecision(), *points)
+    alone = [updated(NuScenesMeanAveragePrecision(), [p], [t]) for p, t in zip(*points, strict=True)]
     np.testing.assert_allclose(metric.per_image()["ap"], [x.compute()["map"] for x in alone], atol=REORDERED)
 
 
