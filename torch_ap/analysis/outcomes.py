@@ -148,7 +148,7 @@ def _best(found: Outcomes, pairs: Pairs) -> tuple[Any, list[tuple[Any, Any]]]:
     flags[detection] = True
     some = arrays.places(flags)
     own = native(found.matches.ranked.category)[detection] == native(found.truth_category)[row]
-    key = (flags.cumsum(0) - 1)[detection] + ~own * len(some)
+    key = arrays.take(segments.running_counts(flags), detection) + ~own * len(some)
     best = arrays.full(2 * len(some), 0, iou)
     arrays.raise_to(best, key, iou)
     equal = arrays.places(iou == best[key])
