@@ -223,6 +223,22 @@ def test_results_may_be_annotations_of_an_object_and_gzip(files, tmp_path):
         read_coco(*paths)
 
 
+def test_results_may_be_one_object_per_line(files):
+    paths = files[2]()
+    plain, found = read_coco(*paths), json.loads(paths[1].read_text())
+    lines = [json.dumps(entry) for entry in found]
+    paths[1].write_text("\r\n".join([*lines, "", ""]))
+    data = read_coco(*paths)
+    assert all(torch.equal(data.preds[key], plain.preds[key]) for key in plain.preds)
+    paths[1].write_text("\n".join([lines[0], '{"score": 0.5, "score": 0.6}']))
+    with pytest.raises(ValueError, match=r"found.json\[1\]: the key 'score' must be given once"):
+        read_coco(*paths)
+    for broken in (lines[1][:-2], "7"):
+        paths[1].write_text("\n".join([lines[0], broken]))
+        with pytest.raises(ValueError, match=r"found.json: must be JSON: Extra data: line 2"):
+            read_coco(*paths)
+
+
 def test_polygons_and_plain_codes(files):
     pytest.importorskip("pycocotools")
     truth, found, write = files

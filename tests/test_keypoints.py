@@ -257,6 +257,14 @@ def test_sigmas_may_be_an_array_or_a_tensor(made):
             MeanAveragePrecision(iou_type="keypoints", sigmas=made(wrong))
 
 
+def test_sigmas_are_those_that_the_tensor_holds_now():
+    sigmas = torch.tensor([0.5, 0.25])
+    before = MeanAveragePrecision(iou_type="keypoints", sigmas=sigmas)
+    sigmas[0] = 0.125
+    after = MeanAveragePrecision(iou_type="keypoints", sigmas=sigmas)
+    assert [metric._settings.sigmas[0] for metric in (before, after)] == [0.5, 0.125]
+
+
 def test_the_command_says_what_sigmas_are_in_its_own_terms():
     message = "`sigmas` must be None or a list of numbers in [1e-09, 1e+09], got [0.0]"
     assert in_options(message, {"sigmas"}) == "--sigmas must be numbers in [1e-09, 1e+09], got [0.0]"

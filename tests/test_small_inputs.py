@@ -213,6 +213,10 @@ def test_what_is_kept_is_bounded():
     made = cached.settings_cache(lambda value: [value])
     assert made(1) is made(1)
     assert made(value=2) is made(value=2) is not made(value=2.0)
+    levels = torch.tensor([0.0])
+    for owned in (levels, levels.sum, lambda: levels):
+        assert made(owned) is not made(owned)
+        assert made(value=owned) is not made(value=owned)
     first = made(0)
     for value in range(1000):
         made(value)

@@ -34,6 +34,8 @@ _HINTS = {
 def load(path: str | Path) -> Any:
     """The content of a JSON file in UTF-8, with or without a byte-order mark, plain or gzip.
 
+    A file of one object per line (JSON Lines) is read as their list.
+
     Raises:
         ValueError: for another encoding, for what is not JSON, and for an object that has one key twice, naming file
             and place. A whole number of thousands of digits becomes one that breaks the rule of its key.
@@ -49,15 +51,28 @@ def load(path: str | Path) -> Any:
             repeated.append({"found": found, "key": _twice(key for key, _ in pairs)})
         return found
 
+    decode = partial(json.loads, object_pairs_hook=once, parse_int=_whole)
     try:
-        loaded = json.loads(content, object_pairs_hook=once, parse_int=_whole)
+        loaded = decode(content)
     except RecursionError:
         raise ValueError(f"{path}: must be JSON of less depth, its lists or objects are nested too deeply") from None
     except ValueError as reason:
-        raise ValueError(f"{path}: must be JSON: {reason}") from None
+        repeated.clear()
+        loaded = _lines(content, decode)
+        if not loaded:
+            raise ValueError(f"{path}: must be JSON: {reason}") from None
     if repeated:
         _refuse_repeated(path, loaded, repeated)
     return loaded
+
+
+def _lines(content: str, decode: Callable[[str], Any]) -> list[Any]:
+    """The objects of lines that have one each; none if any has not."""
+    lines = [line for line in content.split("\n") if line.strip()]
+    if all(line.startswith("{") for line in lines):
+        with suppress(ValueError, RecursionError):
+            return [decode(line) for line in lines]
+    return []
 
 
 def _whole(digits: str) -> int:

@@ -86,7 +86,7 @@ def coco_mean_average_precision(
             (P,) IoUs, at most 1, for geometry of your own; ``area`` of detections and ground truths is then what you
             give, or 0.
         box_width: W, for ``iou``.
-        sigmas: of K keypoints, numbers from 1e-9 to 1e9; default COCO's 17.
+        sigmas: of K keypoints, a list, array or tensor of numbers from 1e-9 to 1e9; default COCO's 17.
         area_as_given: whether ``area`` is required of all images and taken as it is, as pycocotools takes what stands
             in a file: one of 0 is small, and one below 0 an error. It is then required of detected masks and
             keypoints too, whose area is else that of the mask, or of the box around all points: pycocotools takes that

@@ -5,12 +5,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from torch import Tensor
 
 Made = TypeVar("Made")
 _MOST_CACHED = 256
+_OWNED = (Tensor, FunctionType, MethodType)
 _KEPT = 4
 _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], object, Any]] = deque(maxlen=_KEPT)
 _lock = threading.Lock()  # metrics may compute in several threads
@@ -19,13 +21,15 @@ _lock = threading.Lock()  # metrics may compute in several threads
 def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
     """A function or class whose results for plain settings are cached and shared, so they must be immutable.
 
-    The key holds the types too, since 1, 1.0 and True are equal and not equally valid. Give no tensors, which
-    their owner may write into. What raises is not cached.
+    The key holds the types too, since 1, 1.0 and True are equal and not equally valid. What raises is not cached, and
+    neither is what is made of a tensor, which its owner may write into, or of a function, which may hold much memory.
     """
     known = functools.lru_cache(_MOST_CACHED, typed=True)(make)
 
     @functools.wraps(make, updated=())
     def made(*settings: Any, **named: Any) -> Made:
+        if any(isinstance(x, _OWNED) for x in (*settings, *named.values())):
+            return make(*settings, **named)
         try:
             return known(*settings, **named)
         except TypeError:  # a setting without a hash: called without the cache, which raises the right error, if any
