@@ -485,3 +485,23 @@ def test_voc_has_the_thresholds_of_its_class(said):
 )
 def test_what_does_not_apply_is_refused(command, words, message, said):
     assert message in said(command, "truth", "found", *words, status=2)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_lists_joined_with_themselves_are_told(command, given, capsys):
+    truth, results, _ = given[command]
+    copied = 6  # of 64: fewer than a tenth are not told
+    for path in map(pathlib.Path, results[:2]):
+        if path.suffix:
+            found = json.loads(path.read_text())
+            path.write_text(json.dumps(found + found[:copied]))
+        else:
+            rows = [(one, row) for one in sorted(path.iterdir()) for row in one.read_text().splitlines()]
+            for one, row in rows[:copied]:
+                one.write_text(f"{one.read_text()}\n{row}")
+        copied = 64
+    assert main.main([command, truth, *results]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "repeat another of their image" in line]
+    assert [line.partition(", with")[0] for line in notes] == [
+        f"torch-ap: {results[1]}: 64 of 128 detections repeat another of their image"
+    ]

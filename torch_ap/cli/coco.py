@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     def metric_of(path: str) -> MeanAveragePrecision:
         data = with_results(annotations, path)
+        images.note_copies(data.preds, path)
         named = noted(args, data, path)
         _check_sigmas(args, path, data.preds)
         metric = _metric(data, args)

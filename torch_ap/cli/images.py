@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from torch_ap.cli.notes import end_of, named, note
 from torch_ap.cli.progress import of_resamples
 from torch_ap.files import entries
 from torch_ap.inference.difference import Comparison, GroupComparison, of_groups
 from torch_ap.inference.interval import Interval
+from torch_ap.inputs.detections import image_of
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules.messages import known_ids, shown
@@ -265,4 +268,19 @@ def note_no_match(metric: DetectionMetric, results: str, similarity: str = "an I
         note(
             f"{results}: no detection matches a ground truth of its image and class at {similarity} {limit}: "
             "are these the right files?"
+        )
+
+
+def note_copies(preds: Any, results: str) -> None:
+    """Say so where a tenth of the boxes or more repeat others: of a match, each is a false positive."""
+    if "boxes" not in preds:  # nor in a list, of other shapes
+        return
+    image = image_of(preds["counts"])
+    keys = [x.numpy() for x in (*preds["boxes"].t(), preds["scores"], preds["labels"], image)]
+    place = np.lexsort(keys)
+    copies = np.count_nonzero(np.logical_and.reduce([key[place[1:]] == key[place[:-1]] for key in keys]))
+    if copies and 10 * copies >= len(image):
+        note(
+            f"{results}: {copies:,} of {len(image):,} detections repeat another of their image, with its class, score "
+            "and box: is the list joined with itself?"
         )

@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
 
     def metric_of(path: str) -> LVISMeanAveragePrecision:
         data = with_results(annotations, path)
+        images.note_copies(data.preds, path)
         named = coco.noted(args, data, path)
         metric = _metric(data, args)
         if not named:

@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
     def metric_of(path: str) -> VOCMeanAveragePrecision:
         metric = _metric(args, read[path])
+        images.note_copies(read[path].preds, path)
         if not noted[path]:
             images.note_no_match(metric, path)
         return metric
