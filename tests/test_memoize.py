@@ -3,9 +3,11 @@
 import gc
 import weakref
 
+import pytest
 import torch
 
-from torch_ap.runtime.cached import memoize
+import torch_ap
+from torch_ap.runtime.cached import memoize, settings_cache
 
 
 def test_the_same_tensors_unchanged():
@@ -59,3 +61,27 @@ def test_results_go_with_their_tensors():
     memoize(Result, max, [torch.zeros(1)])
     gc.collect()
     assert result() is None
+
+
+def test_settings_that_are_written_to():
+    made = settings_cache(lambda *values, **named: [*values, *named.values()])
+    tensor = torch.zeros(2)
+    for wanted in (True, False):
+        value = 1.0 if wanted else tensor
+        assert (made(value) is made(value)) is wanted
+        assert (made(setting=(value,)) is made(setting=(value,))) is wanted
+    assert type(made((1, 0.5))[0][0]) is int
+    assert type(made((True, 0.5))[0][0]) is bool
+    assert type(made(x=(1.0, 0.5))[0][0]) is float
+
+
+def test_sigmas_that_are_written_to():
+    sigmas, shape = torch.full((3,), 0.1), torch.tensor([[[1.0, 1, 2], [5, 5, 2], [9, 9, 2]]])
+    first = torch_ap.MeanAveragePrecision(iou_type="keypoints", sigmas=sigmas)
+    sigmas *= 0.3
+    label, values = torch.tensor([0]), []
+    for metric in (first, torch_ap.MeanAveragePrecision(iou_type="keypoints", sigmas=sigmas)):
+        found = {"keypoints": shape + torch.tensor([1.0, 0, 0]), "scores": torch.tensor([0.9]), "labels": label}
+        metric.update([found], [{"keypoints": shape, "labels": label, "area": torch.tensor([64.0])}])
+        values.append(metric.compute()["map"].item())
+    assert values == [pytest.approx(0.7), 0]

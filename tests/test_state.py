@@ -433,3 +433,17 @@ def test_a_state_given_stays_its_owners(row):
             one.zero_()
     for metric in loaded:
         same(metric.compute(), value)
+
+
+def test_modules_parameters_and_buffers_are_overwritten_as_those_of_any_module():
+    metric = torch_ap.MeanAveragePrecision()
+    metric.encoder, metric.weight = torch.nn.Linear(1, 1), torch.nn.Parameter(torch.ones(1))
+    metric.register_buffer("shift", torch.ones(1))
+    with pytest.raises(TypeError, match="child module"):
+        metric.encoder = 5
+    metric.encoder = metric.weight = metric.shift = None
+    assert not list(metric.parameters())
+    assert not list(metric.children())
+    assert not metric.state_dict()
+    del metric.encoder
+    assert not hasattr(metric, "encoder")

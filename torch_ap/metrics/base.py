@@ -33,6 +33,7 @@ _OF_ALL = (
     *("distributed_available_fn", "process_group", "sync_on_compute"),
 )  # arguments of every metric, which no class spells out
 _OF_MODULES = (Tensor, Module)  # what ``nn.Module`` may keep apart
+_KINDS = ("_parameters", "_buffers", "_modules")  # where it does
 _WRAPPED = ("update", "compute")  # for each metric, as torchmetrics does
 
 
@@ -79,9 +80,11 @@ class RankingMetric(SyncedMetric):
             raise ValueError(said + nearest(unknown[0], [*signature(type(self)).parameters, *_OF_ALL])) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set states and settings without ``nn.Module``'s search for parameters."""
-        own = not isinstance(value, _OF_MODULES) and (name[0] == "_" or not hasattr(self.__class__, name))
-        if own or name in self.__dict__.get("_defaults", ()):
+        """Set states and settings without ``nn.Module``'s search for parameters, where it holds nothing of the name."""
+        known, cls = self.__dict__, self.__class__
+        own = not isinstance(value, _OF_MODULES) and (name.startswith("_") or not hasattr(cls, name))
+        own = own and (name in known or not any(name in known.get(kind, ()) for kind in _KINDS))
+        if own or name in known.get("_defaults", ()):
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)

@@ -21,21 +21,29 @@ _lock = threading.Lock()  # metrics may compute in several threads
 def settings_cache(make: Callable[..., Made]) -> Callable[..., Made]:
     """A function or class whose results for plain settings are cached and shared, so they must be immutable.
 
-    The key holds the types too, since 1, 1.0 and True are equal and not equally valid. What raises is not cached, and
-    neither is what is made of a tensor, which its owner may write into, or of a function, which may hold much memory.
+    The key holds the types too, also those inside tuples, since 1, 1.0 and True are equal and not equally valid. What
+    raises is not cached, and neither is what is made of a tensor, which its owner may write into, or of a function,
+    which may hold much memory.
     """
-    known = functools.lru_cache(_MOST_CACHED, typed=True)(make)
+
+    @functools.lru_cache(_MOST_CACHED, typed=True)
+    def known(_types: Any, *settings: Any, **named: Any) -> Made:
+        return make(*settings, **named)
 
     @functools.wraps(make, updated=())
     def made(*settings: Any, **named: Any) -> Made:
-        if any(isinstance(x, _OWNED) for x in (*settings, *named.values())):
-            return make(*settings, **named)
         try:
-            return known(*settings, **named)
+            return known(tuple(map(_inner, (*settings, *named.values()))), *settings, **named)
         except TypeError:  # a setting without a hash: called without the cache, which raises the right error, if any
             return make(*settings, **named)
 
     return made
+
+
+def _inner(setting: Any) -> Any:
+    """The types inside a setting; of what is not kept, something without a hash."""
+    types = tuple(map(type, setting)) if isinstance(setting, tuple) else (type(setting),)
+    return [] if any(issubclass(x, _OWNED) for x in set(types)) else types
 
 
 def memoize(make: Callable[[], Made], key: object, tensors: Sequence[Tensor]) -> Made:
