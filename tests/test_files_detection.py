@@ -233,9 +233,9 @@ def test_results_may_be_one_object_per_line(files):
     paths[1].write_text("\n".join([lines[0], '{"score": 0.5, "score": 0.6}']))
     with pytest.raises(ValueError, match=r"found.json\[1\]: the key 'score' must be given once"):
         read_coco(*paths)
-    for broken in (lines[1][:-2], "7"):
-        paths[1].write_text("\n".join([lines[0], broken]))
-        with pytest.raises(ValueError, match=r"found.json: must be JSON: Extra data: line 2"):
+    for broken, said in ((lines[1][:-2], ": line 4 must be JSON: "), ("7", r"\[2\]: must be an object, got int")):
+        paths[1].write_text("\n".join([*lines[:2], "", broken]))
+        with pytest.raises(ValueError, match=f"found.json{said}"):
             read_coco(*paths)
 
 

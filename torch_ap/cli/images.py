@@ -263,7 +263,7 @@ def note_no_match(metric: DetectionMetric, results: str, similarity: str = "an I
         limit = f"above {least}" if metric._settings.strict else f"of {least} or more"
         if metric._all_matched(None)[2].matched.any():
             only = "detections match only ground truths that do not count, such as crowds"
-            note(f"{results}: at {similarity} {limit} {only}")
+            note(f"{results}: at {similarity} {limit}, {only}")
             return
         note(
             f"{results}: no detection matches a ground truth of its image and class at {similarity} {limit}: "

@@ -58,7 +58,7 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{path}: must be JSON of less depth, its lists or objects are nested too deeply") from None
     except ValueError as reason:
         repeated.clear()
-        loaded = _lines(content, decode)
+        loaded = _lines(path, content, decode)
         if not loaded:
             raise ValueError(f"{path}: must be JSON: {reason}") from None
     if repeated:
@@ -66,13 +66,17 @@ def load(path: str | Path) -> Any:
     return loaded
 
 
-def _lines(content: str, decode: Callable[[str], Any]) -> list[Any]:
-    """The objects of lines that have one each; none if any has not."""
-    lines = [line for line in content.split("\n") if line.strip()]
-    if all(line.startswith("{") for line in lines):
-        with suppress(ValueError, RecursionError):
-            return [decode(line) for line in lines]
-    return []
+def _lines(path: str | Path, content: str, decode: Callable[[str], Any]) -> list[Any]:
+    """The objects of lines that have one each; none where the first line is not one, or the only one."""
+    lines = [(number, line) for number, line in enumerate(content.split("\n"), 1) if line.strip()]
+    values: list[Any] = []
+    try:
+        for _, line in lines if lines[1:] and lines[0][1].startswith("{") else ():
+            values.append(decode(line))
+    except (ValueError, RecursionError) as reason:
+        if values:
+            raise ValueError(f"{path}: line {lines[len(values)][0]} must be JSON: {reason}") from None
+    return values
 
 
 def _whole(digits: str) -> int:

@@ -14,7 +14,7 @@ from torch_ap.matching.geometries import AreaRanges, OwnIoU
 from torch_ap.matching.voc import voc_settings_of
 from torch_ap.rules import detections, values
 from torch_ap.rules.class_names import ClassNames
-from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
 
 
 def coco_mean_average_precision(
@@ -33,7 +33,7 @@ def coco_mean_average_precision(
     class_names: ClassNames = None,
     iou: OwnIoU | None = None,
     box_width: int = 4,
-    sigmas: list[float] | None = None,
+    sigmas: Sigmas = None,
     area_as_given: bool = False,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
@@ -164,7 +164,7 @@ def voc_mean_average_precision(
     strict: bool = False,
     class_metrics: bool = False,
     iou_type: IoUType | OwnSimilarity = "bbox",
-    sigmas: list[float] | None = None,
+    sigmas: Sigmas = None,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
 ) -> dict[str, Tensor]:

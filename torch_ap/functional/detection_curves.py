@@ -17,7 +17,7 @@ from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.class_names import ClassNames, check_names, different_names_of
 from torch_ap.rules.messages import refuse
-from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
 
 
 def coco_curve(
@@ -34,7 +34,7 @@ def coco_curve(
     class_names: ClassNames = None,
     iou: OwnIoU | None = None,
     box_width: int = 4,
-    sigmas: list[float] | None = None,
+    sigmas: Sigmas = None,
     area_as_given: bool = False,
     validate_args: bool = True,
 ) -> list[Curve]:
@@ -99,7 +99,7 @@ def voc_curve(
     inclusive_pixels: bool = True,
     strict: bool = False,
     iou_type: IoUType | OwnSimilarity = "bbox",
-    sigmas: list[float] | None = None,
+    sigmas: Sigmas = None,
     class_names: ClassNames = None,
     validate_args: bool = True,
 ) -> list[Curve]:

@@ -12,7 +12,7 @@ from torch_ap.ranking import segments
 from torch_ap.rules import checks, tensors
 from torch_ap.rules.detections import check_given, seem_radians
 from torch_ap.rules.messages import Plain, refuse, warn_caller
-from torch_ap.rules.options import BoxFormat, RotatedFormat
+from torch_ap.rules.options import BoxFormat, RotatedFormat, Sigmas
 
 
 def rotated_box_iou(
@@ -92,7 +92,7 @@ def keypoint_similarity(
     boxes: Tensor | None = None,
     box_format: BoxFormat = "xyxy",
     *,
-    sigmas: list[float] | None = None,
+    sigmas: Sigmas = None,
 ) -> Tensor:
     r"""Object keypoint similarity (OKS) of every detection with every ground truth.
 

@@ -1,6 +1,6 @@
 """Which of COCO's numbers are meant: thresholds, recall levels, detection limits, area ranges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -16,6 +16,7 @@ from torch_ap.matching.shape_settings import ShapeSettings, shape_settings_of
 from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
+from torch_ap.rules.options import Sigmas
 from torch_ap.runtime import arrays
 from torch_ap.runtime.arrays import native
 
@@ -150,7 +151,7 @@ def settings_of(
     box_width: int = 4,
     validate_args: bool = True,
     area_as_given: bool = False,
-    sigmas: Sequence[float] | None = None,
+    sigmas: Sigmas = None,
     match: str = "compute",
 ) -> CocoSettings:
     """Settings as given, checked, as a record."""

@@ -16,7 +16,7 @@ from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse, shown
-from torch_ap.rules.options import AnyBoxFormat, IoUType, allowed
+from torch_ap.rules.options import AnyBoxFormat, IoUType, Sigmas, allowed
 
 _LEAST_SIGMA = 1e-9  # squares of much smaller ones are 0
 _USUAL, _ROUNDED = 0.5, 1e-9
@@ -102,7 +102,7 @@ def shape_settings_of(
     box_format: str,
     iou: OwnIoU | None = None,
     box_width: int = 4,
-    sigmas: Sequence[float] | Tensor | np.ndarray | None = None,
+    sigmas: Sigmas = None,
     validate_args: bool = True,
     match: str = "compute",
 ) -> ShapeSettings:

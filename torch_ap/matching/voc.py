@@ -20,7 +20,7 @@ from torch_ap.matching.stored import StoredMatches
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
 from torch_ap.rules.messages import refuse
-from torch_ap.rules.options import VOCInterpolation, allowed
+from torch_ap.rules.options import Sigmas, VOCInterpolation, allowed
 
 INTERPOLATIONS = allowed(VOCInterpolation)
 LEAST = 5e-324  # what does not overlap at all has no IoU, so that a threshold of 0 is not reached
@@ -170,7 +170,7 @@ def voc_settings_of(
     strict: bool,
     validate_args: bool = True,
     iou_type: Kind = "bbox",
-    sigmas: Sequence[float] | None = None,
+    sigmas: Sigmas = None,
     match: str = "compute",
 ) -> VocSettings:
     """Settings as given, checked."""

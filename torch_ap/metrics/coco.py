@@ -13,7 +13,7 @@ from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.rules import checks
 from torch_ap.rules.class_names import ClassNames
 from torch_ap.rules.messages import warn_caller
-from torch_ap.rules.options import AnyBoxFormat, IoUType
+from torch_ap.rules.options import AnyBoxFormat, IoUType, Sigmas
 from torch_ap.runtime import cached
 
 _settings_of = cached.settings_cache(settings_of)
@@ -91,7 +91,7 @@ class MeanAveragePrecision(CocoTables, CocoFiles):
         class_names: ClassNames = None,
         iou: OwnIoU | None = None,
         box_width: int = 4,
-        sigmas: list[float] | None = None,
+        sigmas: Sigmas = None,
         area_as_given: bool = False,
         match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,

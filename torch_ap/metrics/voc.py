@@ -19,7 +19,7 @@ from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking import segments
 from torch_ap.rules import checks
 from torch_ap.rules.class_names import ClassNames, check_names, names_of
-from torch_ap.rules.options import AnyBoxFormat, IoUType, VOCInterpolation
+from torch_ap.rules.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
 
 
 class VocRules(DetectionMetric):
@@ -164,7 +164,7 @@ class VOCMeanAveragePrecision(VocRules):
         class_metrics: bool = False,
         class_names: ClassNames = None,
         iou_type: IoUType | OwnSimilarity = "bbox",
-        sigmas: list[float] | None = None,
+        sigmas: Sigmas = None,
         match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         **kwargs: Any,

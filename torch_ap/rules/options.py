@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args, get_origin
 
+import numpy as np
 from torch import Tensor
 
 Thresholds: TypeAlias = int | list[float] | Tensor | None
@@ -29,6 +30,7 @@ BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 RotatedFormat: TypeAlias = Literal["cxcywhr", "xywhr", "xyxyxyxy"]
 AnyBoxFormat: TypeAlias = BoxFormat | RotatedFormat
 IoUType: TypeAlias = Literal["bbox", "segm", "boundary", "precomputed", "keypoints", "rotated", "intervals"]
+Sigmas: TypeAlias = Sequence[float] | Tensor | np.ndarray[Any, Any] | None
 GroupOf: TypeAlias = Literal["count", "ignore"]
 VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "40-point", "all-points", "101-point"]
 Design: TypeAlias = Literal["iid", "stratified"]
