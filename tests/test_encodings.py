@@ -237,7 +237,8 @@ def test_encodings_that_are_tried_together_fit_as_each_alone(reading, tmp_path, 
         for pairs in (0, 2000, 10**9):  # one encoding at a time, some, and all
             with monkeypatch.context() as patch:
                 patch.setattr(encodings, "_TRIED", pairs)
-                fits.append([(each.hits, each.encoding, each.truths.tolist()) for each in tried(*args)])
+                every = [*tried(*args)]
+            fits.append([(each.hits, each.encoding, each.moved.tolist(), each.fixed.tolist()) for each in every])
         assert fits[0] == fits[1] == fits[2]
         compared.append(len(fits[0]))
         return tried(*args)

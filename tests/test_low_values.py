@@ -176,6 +176,23 @@ def test_nothing_is_said_of_untrained_detectors(outputs):
         assert of_metric(detection.MeanAveragePrecision, images(made / 100, guessed, scores), normed) == []
 
 
+@pytest.mark.parametrize("unit", [1.0, SIDE])
+def test_nothing_is_said_of_detectors_that_find_the_whole_image(unit):
+    for seed in range(8):
+        draw = torch.Generator().manual_seed(seed)
+        counts = torch.randint(1, 9, (60,), generator=draw).tolist()
+        size = (torch.rand(sum(counts), 2, generator=draw) * 0.35 + 0.05) * SIDE
+        start = torch.rand(len(size), 2, generator=draw) * (SIDE - size)
+        boxes = (torch.cat([start, start + size], 1) / unit).split(counts)
+        target = [{"boxes": x, "labels": torch.ones(len(x), dtype=torch.int64)} for x in boxes]
+        whole = {
+            "boxes": torch.tensor([[0, 0, SIDE, SIDE]]) / unit,
+            "labels": torch.tensor([1]),
+            "scores": torch.ones(1),
+        }
+        assert of_metric(detection.MeanAveragePrecision, [whole] * len(counts), target) == []
+
+
 def rotated(angle, found=1.0, true=1.0, jitter=0.03):
     """Long boxes with angles in degrees times a factor."""
     near, size, centre, labels, scores = scene(jitter)

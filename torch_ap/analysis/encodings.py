@@ -176,7 +176,8 @@ def better(found: Side, truths: Side, by_half: Tensor) -> Fit | None:
     fit = next(each for each in tried if each.hits >= _ALIKE * most)
     chance = max(hits, sorted(each.hits for each in tried)[len(tried) // 2])
     needed = _needed(fit.encoding, (truths if fit.of_truths else found).encoding)
-    if _places(fit.truths, needed) < needed or _tail(fit.hits, total, chance) > _SURPRISE:
+    few = any(_places(side, needed) < needed for side in (fit.moved, fit.fixed))  # one box of all images fits by chance
+    if few or _tail(fit.hits, total, chance) > _SURPRISE:
         return None
     return Fit(fit.encoding, fit.of_truths, hits / total, fit.hits / total, int(_few(truths.counts).sum()))
 
@@ -191,12 +192,13 @@ def clearly_better(most: int, hits: int, total: int) -> bool:
 
 
 class _Trial(NamedTuple):
-    """An encoding of the detections or the ground truths; how many overlap by half, and the ground truths that do."""
+    """An encoding of the detections or the ground truths; how many overlap by half, and the boxes of either that do."""
 
     hits: int
     encoding: Encoding
     of_truths: bool
-    truths: Tensor
+    moved: Tensor
+    fixed: Tensor
 
 
 def _tried(moved: dict[str, Side], fixed: Side, of_truths: bool) -> Iterator[_Trial]:
@@ -217,7 +219,7 @@ def _tried(moved: dict[str, Side], fixed: Side, of_truths: bool) -> Iterator[_Tr
         each = zip(some, *(torch.split(x, parts.tolist()) for x in (d, g)), strict=True)
         for encoding, one, two in each:
             hits = min(len(torch.unique(one)), len(torch.unique(two)))  # copies of one box hit once
-            yield _Trial(hits, encoding, of_truths, every[0][one] if of_truths else every[1][two])
+            yield _Trial(hits, encoding, of_truths, every[0][one], every[1][two])
 
 
 def _forms(moved: dict[str, Side]) -> list[Encoding]:
@@ -255,7 +257,7 @@ def _scaled(moved: dict[str, Side], fixed: Side, other: Tensor) -> Iterator[Enco
 
 
 def _needed(encoding: Encoding, given: Encoding) -> int:
-    """How many places ground truths must be found at: more than there are things that were chosen to fit."""
+    """At how many places boxes of either side must overlap: more than there are things that were chosen to fit."""
     changes = [getattr(encoding, key) != getattr(given, key) for key in ("reading", "unit", "score")]
     fitted = encoding.scale != given.scale and (encoding.unit, encoding.scale[0]) not in _KNOWN
     return 1 + changes.count(True) + (2 if fitted else 0)
