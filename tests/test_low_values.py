@@ -76,7 +76,7 @@ FAULTS = {  # of what corners detections have, their labels, and their place amo
     "fractions": (lambda x: x / SIDE, 0, 0, "multiplied by 6"),
     "thousandths": (lambda x: x / SIDE * 1000, 0, 0, "multiplied by 0.64"),
     "y x": (lambda x: x[:, [1, 0, 3, 2]], 0, 0, "read as y1 x1 y2 x2 instead of x1 y1 x2 y2"),
-    "of the next image": (lambda x: x, 0, 1, "overlap ground truths of the next image by half"),
+    "of the next image": (lambda x: x, 0, 1, "hardly any of their own: are both in the same order?"),
     "labels one too high": (lambda x: x, 1, 0, "another number? Most are 1 above theirs"),
     "labels one too low": (lambda x: x, -1, 0, "another number? Most are 1 below theirs"),
 }
@@ -191,6 +191,20 @@ def test_nothing_is_said_of_detectors_that_find_the_whole_image(unit):
             "scores": torch.ones(1),
         }
         assert of_metric(detection.MeanAveragePrecision, [whole] * len(counts), target) == []
+
+
+def test_nothing_is_said_of_whole_images_of_many_sizes():
+    for seed in range(8):
+        draw = torch.Generator().manual_seed(seed)
+        sides = torch.randint(200, 2000, (40, 2), generator=draw).double()
+        preds, target = [], []
+        for side in sides:
+            size = (torch.rand(6, 2, generator=draw) * 0.35 + 0.05) * side
+            start = torch.rand(6, 2, generator=draw) * (side - size)
+            target.append({"boxes": torch.cat([start, start + size], 1), "labels": torch.ones(6, dtype=torch.int64)})
+            whole = torch.cat([torch.zeros(2), side])[None]
+            preds.append({"boxes": whole, "labels": torch.tensor([1]), "scores": torch.ones(1)})
+        assert of_metric(detection.MeanAveragePrecision, preds, target) == []
 
 
 def rotated(angle, found=1.0, true=1.0, jitter=0.03):

@@ -19,6 +19,7 @@ from torch_ap.geometry import boxes
 _HITS = 5  # ground truths of a neighbouring image, of so few nothing is said
 _OF_LABEL = 3  # overlaps of a label that show a step
 _MOST = 0.75  # of the overlaps are of the same step
+_CLEAR = 0.5  # of the best detections fit in an encoding, and SOME of the ground truths, unless it is a poor detector
 _FRACTION = 2.0  # no box of pixels is that small, and detectors may place boxes over the image's edge
 _EDGE = 0.1  # by which fractions leave their image
 _PIXELS = 10.0  # most boxes of pixels reach that far; raw outputs do not
@@ -39,7 +40,8 @@ class Evidence:
         true: how the ground truths were written.
         remedy_of_both: what to do where those were written in another way.
         option: the option that says the format of the detections alone; "" where there is none.
-        sure: whether nothing is said that poor detectors show too: boxes that lie elsewhere, wrong classes.
+        sure: whether nothing is said that poor detectors show too: boxes that lie elsewhere, wrong classes, an encoding
+            in which fewer than half would fit; and images are told by their order, not by ids.
         pairs: how many of a detection and a ground truth are looked at.
     """
 
@@ -141,6 +143,12 @@ class _Sample:
         by_half[self.found[self.iou >= OVERLAP]] = True
         return better(found, truths, by_half)
 
+    def clear(self, fit: Fit) -> bool:
+        """Whether so many fit in an encoding as those of a good detector do."""
+        found, true = (each[: fit.images] for each in self.counts)
+        hits = fit.after * float(torch.minimum(found, true).sum())
+        return fit.after >= _CLEAR and hits >= SOME * float(true.sum())
+
 
 def causes(evidence: Evidence) -> Iterator[str]:
     """What is likely wrong, one sentence: boxes in another encoding, of other images, or of other classes."""
@@ -150,7 +158,7 @@ def causes(evidence: Evidence) -> Iterator[str]:
     fit = sample.fit(evidence.given, evidence.true)
     overlap, of_class = sample.overlapping()
     inside, sure = sample.inside(), evidence.sure
-    if fit:
+    if fit and (not sure or sample.clear(fit)):
         yield _said(fit, evidence)
     elif _fractions(sample.corners[0]) and _pixels(sample.corners[1]):
         yield "the boxes of the detections are fractions, as of the image's size, and those of the ground truths pixels"
@@ -159,7 +167,7 @@ def causes(evidence: Evidence) -> Iterator[str]:
     elif next_to := sample.shifted():
         yield (
             f"the detections{sample.of} overlap ground truths of the {next_to} image by half, and hardly any of their "
-            "own: are the image ids counted from another number?"
+            f"own: are {'both in the same order' if sure else 'the image ids counted from another number'}?"
         )
     elif inside < 0.1 and not sure:
         yield f"{inside:.0%} of the detections{sample.of} lie inside their images: are the boxes in another format?"
