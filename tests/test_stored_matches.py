@@ -246,6 +246,20 @@ def test_states_that_no_matching_makes_are_refused(broken, message):
     assert len(alike) < len(metric.metric_state["detection_labels"][0])
 
 
+def test_detections_beyond_the_limit_are_refused():
+    metric = MeanAveragePrecision(match="update", max_detection_thresholds=[1, 3])
+    boxes, labels = torch.tensor([[0.0, 0, 5, 5]]), torch.zeros(3, dtype=torch.int64)
+    found = {"boxes": (boxes + 50).repeat(3, 1), "labels": labels, "scores": torch.tensor([0.9, 0.8, 0.7])}
+    metric.update([found], [{"boxes": boxes, "labels": labels[:1]}])
+    state = metric.metric_state
+    metric.emptied().merge_state(state)
+    rows = ("detection_labels", "detection_scores", "detection_inside", "detection_matched")
+    more = {name: [torch.cat([state[name][0], state[name][0][-1:]])] for name in rows}
+    more["detections_per_image"] = [state["detections_per_image"][0] + 1]
+    with pytest.raises(ValueError, match="no more than the limit"):
+        metric.emptied().merge_state({**state, **more})
+
+
 @pytest.mark.gpu
 def test_values_on_a_device_are_checked_by_update():
     preds, target = ([{k: v.cuda() for k, v in x.items()} for x in side] for side in random_scene(9, images=3))
