@@ -1,15 +1,15 @@
 """What a detector confuses: detections matched to ground truths of any class, counted by both classes."""
 
 from dataclasses import dataclass
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from torch_ap.analysis.cut_items import items_of
+from torch_ap.analysis.cut_items import items_of, lengths
 from torch_ap.analysis.image_pairs import row_pairs
 from torch_ap.inference.result import Result
 from torch_ap.inputs.detections import Columns, Kind
-from torch_ap.matching.candidate_pairs import Pairs, descending
+from torch_ap.matching.candidate_pairs import descending
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import ShapeSettings
 from torch_ap.ranking import order, segments
@@ -82,59 +82,83 @@ def confused(
         score_threshold: 0-d, or (K,) of each class, in the dtype of ``segments.comparable``.
         labels: (K,) of the classes, ascending; without labels there is a category all the same.
     """
-    found, missed, wrong = _of_one_class(matches, place, score_threshold)
-    least, rows = _reached(matches, place), matches.ranked.rows.index_select(0, wrong)
-    pairs = row_pairs(settings, columns, iou_type, rows, missed, least)
-    detected, true = columns["detection_labels"], columns["ground_truth_labels"]
-    other = detected.index_select(0, pairs.detection) != true.index_select(0, pairs.truth)
+    detected, true = native(columns["detection_labels"]), native(columns["ground_truth_labels"])
+    scores = columns["detection_scores"]
+    right, others, wrong, missed = _of_one_class(matches, place, native(score_threshold), scores)
+    least = _reached(matches, place)
+    pairs = row_pairs(settings, columns, iou_type, wrong, missed, least)
+    detection, truth, iou = map(native, pairs)
+    other = arrays.take(detected, detection) != arrays.take(true, truth)
     if settings.strict:
-        other &= pairs.iou > least
-    pairs = _preferred(Pairs(*(segments.pick(x, other) for x in pairs)), columns["detection_scores"])
-    (distinct, detection), (truths, truth) = map(order.dense_ranks, (pairs.detection, pairs.truth))
-    taken = one_to_one(detection, truth, len(distinct), len(truths))
-    labelled = detected.index_select(0, pairs.detection[taken]), true.index_select(0, pairs.truth[taken])
-    classes = [arrays.tensor(arrays.below(native(labels), native(x))) for x in labelled]
-    right, wrongs = (arrays.tensor(arrays.below(native(x), native(matches.edges))).diff() for x in (found, wrong))
-    return _counted(right, wrongs, matches.relevant[0] - right, *classes)[: len(labels) + 1, : len(labels) + 1]
+        other &= iou > least
+    detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
+    down = descending(scores.index_select(0, arrays.tensor(detection)))
+    preferred = order.lexsort(-iou, native(down), detection)
+    detection, truth = (arrays.take(x, preferred) for x in (detection, truth))
+    taken = one_to_one(detection, truth, len(detected), len(true))
+    labelled = arrays.take(detected, detection[taken]), arrays.take(true, truth[taken])
+    classes = (arrays.below(native(labels), x) for x in labelled)
+    matrix = _counted(right, others, native(matches.relevant)[0] - right, *classes)
+    return arrays.tensor(matrix)[: len(labels) + 1, : len(labels) + 1]
 
 
-def one_to_one(one: Tensor, other: Tensor, ones: int, others: int) -> Tensor:
+def one_to_one(one: Any, other: Any, ones: int, others: int) -> Any:
     """(M,) which pairs are taken if each in turn is, unless one of its two is taken.
 
     In each step all pairs are taken that come first for both of theirs, which no earlier pair can take from them.
 
     Args:
-        one, other: (P,) int64, pairs in the order of preference.
-        ones, others: how many there are of each.
+        one, other: (P,) int64, pairs in the order of preference, native.
+        ones, others: how many there are of each; only those of pairs are looked at.
     """
-    left, taken = torch.arange(len(one), device=one.device), []
-    free = [torch.ones(size, dtype=torch.bool, device=one.device) for size in (ones, others)]
+    left, sides = arrays.steps(len(one), one), (one, other)
+    first, free = ([arrays.empty(size, x) for size in (ones, others)] for x in (one, one == one))
+    for open_, side in zip(free, sides, strict=True):
+        open_[side] = True
+    taken = left[:0]
     while len(left):
-        sides = [side[left] for side in (one, other)]
-        first = [
-            left.new_full((len(open_),), len(one)).scatter_reduce_(0, side, left, "amin")
-            for open_, side in zip(free, sides, strict=True)
-        ]
-        best = (first[0][sides[0]] == left) & (first[1][sides[1]] == left)
-        taken.append(left[best])
-        for open_, side in zip(free, sides, strict=True):
+        here = [arrays.take(side, left) for side in sides]
+        for highest, side in zip(first, here, strict=True):
+            highest[side] = -len(one)
+            arrays.raise_to(highest, side, -left)  # negated, for they are raised
+        best = (arrays.take(first[0], here[0]) == -left) & (arrays.take(first[1], here[1]) == -left)
+        taken = arrays.joined(taken, left[best])
+        for open_, side in zip(free, here, strict=True):
             open_[side[best]] = False
-        left = left[free[0][sides[0]] & free[1][sides[1]]]
-    return torch.cat(taken) if taken else left
+        left = left[arrays.take(free[0], here[0]) & arrays.take(free[1], here[1])]
+    return taken
 
 
-def _of_one_class(matches: Matches, place: int, score_threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the detections of at least the score: the true positives; the ground truths they leave; all others that count.
+def _of_one_class(matches: Matches, place: int, least: Any, scores: Tensor) -> tuple[Any, Any, Any, Tensor]:
+    """Of the detections of at least the score: true positives and all others that count; and what is left.
 
-    The first and the last as places among those ranked, the second as rows: all ascending.
+    Args:
+        matches: in each class.
+        place: which IoU threshold.
+        least: the threshold, as of :func:`confused`, native.
+        scores: (D,) of the detections, by row.
+
+    Returns:
+        (K,) how many of the first, and of the others; (D,) bool, by row, which are those; all native; and the rows of
+        the ground truths without a true positive, ascending.
     """
     partners, items = matches.partners, items_of(matches, place, per_class=True)
     assert partners is not None
-    right, counted = items.kept(score_threshold)
-    pairs, found = (x.index_select(0, right) for x in matches.events(0, place)[:2])
-    left = matches.valid[0].index_fill(0, partners.truth.index_select(0, pairs), False)
-    missed = order.sort(partners.rows.index_select(0, segments.places(left)))
-    return found, missed, segments.places(counted.index_fill_(0, found, False))
+    ends, edges, rows = items.ends(least), items.categories, native(matches.ranked.rows)
+    right = items.hits_before(ends)
+    pairs, found = (arrays.take(native(x), right) for x in matches.events(0, place)[:2])
+    if least.ndim or len(rows) < len(scores):  # of each class, or of some images only the best are ranked
+        wrong = arrays.full(len(scores), False, right == right)
+        wrong[arrays.take(rows, segments.members(edges[:-1], ends))] = True
+    else:
+        wrong = native(segments.comparable(scores)) >= least
+    for others in (items.uncounted, found):
+        wrong[arrays.take(rows, others)] = False
+    left = native(matches.valid[0].clone())
+    left[arrays.take(native(partners.truth), pairs)] = False
+    missed = order.sort(arrays.tensor(arrays.take(native(partners.rows), arrays.places(left))))
+    of_class = lengths(items.offsets(found))
+    return of_class, items.above(ends) - items.above(edges[:-1]) - of_class, wrong, missed
 
 
 def _reached(matches: Matches, place: int) -> float:
@@ -143,17 +167,8 @@ def _reached(matches: Matches, place: int) -> float:
     return least if least < 0 else max(least, _LEAST)
 
 
-def _preferred(pairs: Pairs, score: Tensor) -> Pairs:
-    """Pairs by descending IoU, then by the score of the detection, then in the order of input."""
-    place = order.stable_argsort(pairs.detection, len(score))
-    down = descending(score.index_select(0, pairs.detection[place]))
-    place = place[order.stable_argsort(down, 1 << 32)]
-    place = place[torch.argsort(pairs.iou[place], descending=True, stable=True)]
-    return Pairs(*(x[place] for x in pairs))
-
-
-def _counted(right: Tensor, wrong: Tensor, missed: Tensor, detected: Tensor, true: Tensor) -> Tensor:
-    """The matrix.
+def _counted(right: Any, wrong: Any, missed: Any, detected: Any, true: Any) -> Any:
+    """The matrix, all native.
 
     Args:
         right: (K,) how many true positives each class has.
@@ -163,8 +178,9 @@ def _counted(right: Tensor, wrong: Tensor, missed: Tensor, detected: Tensor, tru
         true: (P,) those of their ground truths.
     """
     size, wide = len(right), len(right) + 1
-    matrix = segments.count(true * wide + detected, wide * wide).reshape(wide, wide)
+    cells = segments.count(true * wide + detected, wide * wide)
+    cells[: size * (wide + 1) : wide + 1] = right
+    matrix = cells.reshape(wide, wide)
     matrix[-1, :-1] = wrong - segments.count(detected, size)
     matrix[:-1, -1] = missed - segments.count(true, size)
-    matrix.diagonal()[:-1] = right
     return matrix

@@ -1,5 +1,7 @@
 """Pairs of one image, whatever their classes: what detections overlap beside the ground truths of their own class."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -25,14 +27,16 @@ def image_pairs(
 ) -> Pairs:
     """:func:`row_pairs` of some of the detections that were ranked, (N,) bool: detections as places among these."""
     rows = native(matches.ranked.rows)
-    pairs = row_pairs(settings, columns, iou_type, segments.pick(matches.ranked.rows, chosen), truths, least)
+    flags = arrays.full(len(columns["detection_labels"]), False, native(chosen))
+    flags[arrays.take(rows, arrays.places(native(chosen)))] = True
+    pairs = row_pairs(settings, columns, iou_type, flags, truths, least)
     at = native(pairs.detection.new_empty(len(columns["detection_labels"])))
     at[rows] = arrays.steps(len(rows), rows)
     return pairs._replace(detection=arrays.tensor(arrays.take(at, native(pairs.detection))))
 
 
 def row_pairs(
-    settings: ShapeSettings, columns: Columns, iou_type: Kind, rows: Tensor, truths: Tensor, least: float
+    settings: ShapeSettings, columns: Columns, iou_type: Kind, chosen: Any, truths: Tensor, least: float
 ) -> Pairs:
     """All pairs of one image, of an IoU of at least ``least``: rows of detections, rows of ground truths, IoU.
 
@@ -43,13 +47,11 @@ def row_pairs(
         settings: of shapes.
         columns: all images.
         iou_type: one of the settings' kinds.
-        rows: (D,) int64, the detections, in any order.
+        chosen: (D,) bool, which of the detections: native.
         truths: (G,) int64, the ground truths, ascending.
         least: the least IoU.
     """
-    flags = native(torch.zeros(len(columns["detection_labels"]), dtype=torch.bool, device=rows.device))
-    flags[native(rows)] = True
-    both = ((arrays.places(flags), "detections_per_image"), (native(truths), "ground_truths_per_image"))
+    both = ((arrays.places(chosen), "detections_per_image"), (native(truths), "ground_truths_per_image"))
     edges = [arrays.below(x, segments.from_counts(native(columns[side]))) for x, side in both]
     width, many = (x[1:] - x[:-1] for x in edges)
     some = (width > 0) & (many > 0)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.analysis.cut_items import Items, OfImages, items_of, of_images
+from torch_ap.analysis.cut_items import Items, OfImages, items_of, lengths, of_images
 from torch_ap.curve.counts import Counts
 from torch_ap.inference.interval import wilson
 from torch_ap.inference.operating_point import CutNumbers, Wanted
@@ -24,7 +24,7 @@ from torch_ap.runtime.arrays import native
 
 _METHOD = "delta-wilson"
 _MARKS = 64  # hits at which one looks first for the best threshold of all classes
-_RATIOS = ("precision", "recall", "f_beta")
+_OF_RATIOS = [f"{name}{end}" for name in ("precision", "recall", "f_beta") for end in ("", "_low", "_high")]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,140 +88,144 @@ def operating_points(
         confidence_level: nominal coverage.
     """
     items = items_of(matches, place, per_class)
-    m = items.of_rankings(matches.relevant[0])
-    threshold = _best(items, m, choice) if isinstance(choice, Wanted) else choice.repeat(1 if choice.ndim else len(m))
-    numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level)}
-    numbers["n"] = items.n
-    chosen = ~torch.isnan(threshold)
-    if isinstance(choice, Wanted) and not bool(chosen.all()):
-        numbers |= {name: torch.where(chosen, x, torch.nan) for name, x in numbers.items() if x.is_floating_point()}
-    kept = len(labels) if per_class else 1  # without labels there is a category all the same
-    numbers = {name: x[:kept] if per_class else x[0] for name, x in numbers.items()}
+    m, kept = items.m, len(labels) if per_class else 1  # without labels there is a category all the same
+    chosen = isinstance(choice, Wanted)
+    threshold = _best(items, m, choice) if isinstance(choice, Wanted) else _each(native(choice), len(m))
+    numbers = {"threshold": threshold, **_at(items, m, threshold, beta, confidence_level), "n": items.n}
+    missing = threshold != threshold
+    if chosen and arrays.some(missing):
+        for name in _OF_RATIOS:
+            numbers[name] = arrays.namespace(missing).where(missing, torch.nan, numbers[name])
+    reason = _reason({name: x[:kept] for name, x in numbers.items()}, m[:kept], choice)
+    found = {name: arrays.tensor(x)[:kept] if per_class else arrays.tensor(x)[0] for name, x in numbers.items()}
+    given = matches.ranked.score.dtype
+    if chosen and given.is_floating_point:
+        found["threshold"] = found["threshold"].to(given)
     settings: dict[str, Any] = {"beta": beta, "confidence_level": confidence_level, "method": _METHOD}
-    reason = _reason(numbers, m[:kept], choice)
-    return OperatingPoints(**{**numbers, **settings}, labels=labels, names=names, reason=reason)
+    return OperatingPoints(**{**found, **settings}, labels=labels, names=names, reason=reason)
 
 
-def _best(items: Items, m: Tensor, wanted: Wanted) -> Tensor:
-    """(S,) the score of the best threshold of each ranking; NaN where there is none.
+def _each(threshold: Any, rankings: int) -> Any:
+    """(S,) of one for all, 0-d, or of (S,)."""
+    return threshold if threshold.ndim else arrays.full(rankings, threshold.item(), threshold)
+
+
+@arrays.quiet
+def _best(items: Items, m: Any, wanted: Wanted) -> Any:
+    """(S,) the score of the best threshold of each ranking, native; NaN where there is none.
 
     Args:
         items: the detections.
         m: (S,) ground truths.
         wanted: what it is chosen for.
     """
-    given = items.matches.ranked.score[:0]
-    out = items.score.new_full((len(m),), torch.nan, dtype=given.dtype if given.is_floating_point() else None)
+    out = arrays.full(len(m), torch.nan, items.score)
     if not len(items.hits):
         return out
     in_order = items.rankings == items.matches.categories  # of score in each ranking
     score, tp, kept, offsets = _of_hits(items) if in_order else _of_all_hits(items, m, wanted)
     ranking = segments.ids(offsets)
-    value, slack = _value(wanted, tp, kept, m.index_select(0, ranking))
-    best = segments.repeat(segments.maximum(value, offsets), offsets.diff())
-    equal = arrays.places((native(value) * slack >= native(best)) & (native(best) > -torch.inf))
-    equal = arrays.tensor(equal)
-    if wanted.recall is not None:
-        equal = equal.flip(0)
-    equal = equal[segments.run_starts(ranking[equal])]
-    return out.index_copy_(0, ranking[equal], score[equal].to(out.dtype))
+    value, slack = _value(wanted, tp, kept, arrays.take(m, ranking))
+    best = arrays.repeat(segments.maximum(value, offsets), lengths(offsets))
+    equal = arrays.places((value * slack >= best) & (best > -torch.inf))
+    first, times = segments.runs(ranking[equal])
+    equal = equal[first if wanted.recall is None else first + times - 1]
+    out[ranking[equal]] = score[equal]
+    return out
 
 
-def _value(wanted: Wanted, tp: Tensor, kept: Tensor, m: Tensor) -> tuple[Tensor, float]:
-    return wanted.value(_floats(tp=tp, fp=kept - tp, fn=m - tp, tn=torch.zeros_like(tp)), weighted=False)
+def _value(wanted: Wanted, tp: Any, kept: Any, m: Any) -> tuple[Any, float]:
+    tp, kept, m = map(segments.as_float64, (tp, kept, m))
+    return wanted.value(Counts(tp=tp, fp=kept - tp, fn=m - tp, tn=0 * tp), weighted=False)
 
 
-def _of_hits(items: Items) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _of_hits(items: Items) -> tuple[Any, Any, Any, Any]:
     """The scores of the hits, how many hits and items of their ranking have these or higher ones, and their offsets."""
-    offsets = items.offsets(items.hits)
-    hits, score, edges, owner = map(native, (items.hits, items.score, items.edges, segments.ids(offsets)))
-    own, end, found = score[hits], hits + 1, arrays.steps(len(hits), hits) + 1
-    again = arrays.places(own == score[arrays.at_most(end, len(score) - 1)])
+    hits, score, offsets = items.hits, items.score, items.offsets(items.hits)
+    owner, own = segments.ids(offsets), arrays.take(score, hits)
+    end, found = hits + 1, arrays.steps(len(hits), hits) + 1
+    again = arrays.places(own == arrays.take(score, arrays.at_most(end, len(score) - 1)))
     if len(again):  # perhaps tied with the next one
-        end[again] = items.reached(own[again], hits[again], edges[1:][owner[again]])
+        end[again] = items.reached(own[again], hits[again], items.edges[1:][owner[again]])
         found[again] = arrays.below(hits, end[again])
-    tp, kept = found - native(offsets)[owner], items.above(end) - items.above(edges)[owner]
-    return arrays.tensor(own), arrays.tensor(tp), arrays.tensor(kept), offsets
+    above = arrays.take(items.above(items.edges), owner)
+    return own, found - arrays.take(offsets, owner), items.above(end) - above, offsets
 
 
-def _of_all_hits(items: Items, m: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _of_all_hits(items: Items, m: Any, wanted: Wanted) -> tuple[Any, Any, Any, Any]:
     """The same of one ranking of all, the best first, of those hits alone among which the best threshold is.
 
     At every so many hits it is known what there is, and so between two of them how good it is at most.
     """
-    own, without = (native(order.sort(items.score.index_select(0, x))) for x in (items.hits, items.uncounted))
-    edges, hits = native(items.matches.edges), len(own)
+    own, without = (_sorted(arrays.take(items.score, x)) for x in (items.hits, items.uncounted))
+    edges, hits = items.categories, len(own)
     marks = own[:: -(-hits // _MARKS)]
     lower = arrays.below(own, marks)
     ends = items.reached(marks[:, None], edges[:-1], edges[1:])
     total = (ends - edges[:-1]).sum(1)
-    tp, kept = map(arrays.tensor, (hits - lower, total - len(without) + arrays.below(without, marks)))
+    tp, kept = hits - lower, total - len(without) + arrays.below(without, marks)
     value, slack = _value(wanted, tp, kept, m)
-    most = _value(wanted, tp, torch.maximum(tp, torch.cat([kept[1:], kept.new_zeros(1)])), m)[0]
-    some = arrays.places(native(most) * slack >= native(value.max()))
+    fewest = arrays.namespace(tp).maximum(tp, arrays.joined(kept[1:], 0 * kept[:1]))
+    some = arrays.places(_value(wanted, tp, fewest, m)[0] * slack >= value.max())
     first, last = int(some[0]), int(some[-1]) + 1
     tops, above = (ends[last], int(total[last])) if last < len(marks) else (edges[:-1], 0)
-    low, high = int(lower[first]), int(lower[last]) if last < len(marks) else hits
-    every = native(order.sort(arrays.tensor(native(items.score)[segments.members(tops, ends[first])])))
-    own_lower = arrays.below(own, own[low:high])
-    all_of = above + len(every) - arrays.below(every, own[low:high])
-    kept = arrays.tensor(all_of - len(without) + arrays.below(without, own[low:high])).flip(0)
-    found = arrays.tensor(own[low:high]).flip(0), arrays.tensor(hits - own_lower).flip(0)
-    return *found, kept, kept.new_tensor([0, len(kept)])
+    between = own[int(lower[first]) : int(lower[last]) if last < len(marks) else hits]
+    every = _sorted(arrays.take(items.score, segments.members(tops, ends[first])))
+    all_of = above + len(every) - arrays.below(every, between)
+    counts = hits - arrays.below(own, between), all_of - len(without) + arrays.below(without, between)
+    return *map(arrays.turned, (between, *counts)), arrays.steps(2, lower) * len(between)
 
 
-def _at(items: Items, m: Tensor, threshold: Tensor, beta: float, confidence_level: float) -> dict[str, Tensor]:
-    """What (S,) thresholds give: counts, and the ratios with their ends."""
-    right, counted = items.kept(segments.comparable(threshold))
-    hits, kept = items.hits.index_select(0, right), segments.places(counted)
-    tp, retrieved = (items.offsets(x).diff() for x in (hits, kept))
+def _sorted(values: Any) -> Any:
+    return native(order.sort(arrays.tensor(values)))
+
+
+@arrays.quiet
+def _at(items: Items, m: Any, threshold: Any, beta: float, confidence_level: float) -> dict[str, Any]:
+    """What (S,) thresholds give: counts, and the ratios with their ends; native."""
+    ends, xp = items.ends(threshold), arrays.namespace(threshold)
+    hits, kept = arrays.take(items.hits, items.hits_before(ends)), items.before(ends)
+    tp, retrieved = (lengths(items.offsets(x)) for x in (hits, kept))
     counts = {"tp": tp, "fp": retrieved - tp, "fn": m - tp}
-    at = _floats(**counts, tn=torch.zeros_like(tp))
-    ratios = torch.stack([at.precision, at.recall, at.f_beta(beta)])
-    most = segments.as_float64(torch.stack([retrieved, m, retrieved + m - tp]))
+    at = Counts(**counts, tn=0 * tp).map(segments.as_float64)
+    ratios = xp.stack([at.precision, at.recall, at.f_beta(beta)])
+    most = segments.as_float64(xp.stack([retrieved, m, retrieved + m - tp]))
     low, high = _ends(of_images(items, hits, kept), ratios, most, beta, confidence_level)
-    rows = zip(_RATIOS, ratios, low, high, strict=True)
-    named = {f"{name}{end}": x for name, *row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
-    return {**named, **counts}
+    rows = (row for rows in zip(ratios, low, high, strict=True) for row in rows)
+    return {**dict(zip(_OF_RATIOS, rows, strict=True)), **counts}
 
 
-def _ends(
-    images: OfImages, estimates: Tensor, most: Tensor, beta: float, confidence_level: float
-) -> tuple[Tensor, Tensor]:
+def _ends(images: OfImages, estimates: Any, most: Any, beta: float, confidence_level: float) -> tuple[Any, Any]:
     """(3, S) lower and upper ends of the three ratios, each of which is a / b with sums over images: the delta method.
 
     Wilson's interval takes the number of trials that has the variance of a / b, at most that of the items, (3, S), and
     the quantile of Student's t with as many degrees of freedom as images have any of b, less one.
     """
-    offsets, tp, n, m = map(native, images)
-    share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
+    offsets, tp, n, m = images
+    share, xp = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2), arrays.namespace(tp)
     denominators = n, m, share * m + (1 - share) * n
-    each = arrays.repeat(native(estimates), offsets[1:] - offsets[:-1])
+    each = arrays.repeat(estimates, lengths(offsets))
 
-    def total(rows: Iterable[Any]) -> Tensor:
-        return torch.stack([arrays.tensor(segments.total(row, offsets)) for row in rows])
+    def total(rows: Iterable[Any]) -> Any:
+        return xp.stack([segments.total(row, offsets) for row in rows])
 
     some = total(segments.as_float64(b > 0) for b in denominators)
-    whole = torch.cat([most[:2], total(denominators[2:])])
+    whole = arrays.joined(most[:2], total(denominators[2:]))
     residual = total((tp - ratio * b) ** 2 for ratio, b in zip(each, denominators, strict=True))
-    variance = residual / whole.square() * (some / (some - 1))
+    variance = residual / whole**2 * (some / (some - 1))
     inner = estimates * (1 - estimates)
-    trials = torch.where((variance > 0) & (inner > 0), inner / variance, torch.inf).minimum(most)
+    trials = xp.minimum(xp.where((variance > 0) & (inner > 0), inner / variance, torch.inf), most)
     return wilson(estimates, trials, student_quantile(confidence_level, some - 1))
 
 
-def _reason(found: dict[str, Tensor], m: Tensor, choice: Wanted | Tensor) -> str:
+def _reason(found: dict[str, Any], m: Any, choice: Wanted | Tensor) -> str:
     """Why numbers are missing, of how many classes."""
-    missing, without = torch.isnan(found["threshold"]), m == 0
-    no_ends = torch.isnan(found["precision_low"]) | torch.isnan(found["recall_low"])
+    missing, no_ends = (arrays.namespace(m).isnan(found[x]) for x in ("threshold", "precision_low"))
+    no_ends, without = no_ends | arrays.namespace(m).isnan(found["recall_low"]), m == 0
     told = (
         (without, "no ground truths"),
         (missing & ~without, choice.unreached.partition(":")[0] if isinstance(choice, Wanted) else "no threshold"),
         (no_ends & ~missing & ~without, "nothing is kept, or all stands in one image, which has no spread"),
     )
-    said = [(int(flags.sum()), text) for flags, text in told if bool(flags.any())]
+    said = [(count, text) for flags, text in told if (count := arrays.count(flags))]
     return "; ".join(f"{count} of {len(m)} classes: {text}" if len(m) > 1 else text for count, text in said)
-
-
-def _floats(**counts: Tensor) -> Counts:
-    return Counts(**{name: segments.as_float64(x) for name, x in counts.items()})

@@ -42,11 +42,10 @@ def with_points(
     """A report with the operating points at the IoU threshold .5, or the lowest, where they are asked for."""
     if not args.operating_points:
         return report
-    from torch_ap.matching.coco import labels_of
     from torch_ap.matching.shape_settings import place_of_threshold
 
-    columns, thresholds = metric._columns(), metric._settings.thresholds
-    matches, labels = metric._matched(columns, None)[0], labels_of(columns)
+    thresholds = metric._settings.thresholds
+    matches, _, labels = metric._matched(metric._columns(), None)
     place = place_of_threshold(None, thresholds)
     each, together = _points(args, matches, place, labels, class_names)
     table = _table(args, each, together, thresholds[place])

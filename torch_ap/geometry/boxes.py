@@ -98,6 +98,11 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
         end -= xp.maximum(arrays.take(one[axis], d), arrays.take(two[axis], g))
         return end
 
+    def meeting(d: Any, g: Any) -> Any:
+        before = arrays.take(one[0], d) < arrays.take(two[2], g)
+        before &= arrays.take(two[0], g) < arrays.take(one[2], d)
+        return before
+
     @arrays.quiet
     def iou(d: Any, g: Any, wide: Any, high: Any) -> Any:
         inter, size = wide * high, arrays.take(one[4], d)
@@ -106,14 +111,13 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         first, second = native(d), native(g)
-        wide = extent(0, first, second)
+        if least > 0:
+            first, second = _where(meeting(first, second), first, second)
+        wide, high = extent(0, first, second), extent(1, first, second)
         if least <= 0:
-            high = extent(1, first, second)
             value = xp.where((wide > 0) & (high > 0), iou(first, second, wide, high), 0.0)
             return d, g, arrays.tensor(value)
-        first, second, wide = _where(wide > 0, first, second, wide)
-        high = extent(1, first, second)
-        first, second, wide, high = _where(high > 0, first, second, wide, high)
+        first, second, wide, high = _where((wide > 0) & (high > 0), first, second, wide, high)
         value = iou(first, second, wide, high)
         first, second, value = _where(value >= least, first, second, value)
         return arrays.tensor(first), arrays.tensor(second), arrays.tensor(value)

@@ -2,11 +2,14 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torch_ap.inference.result import Result
+from torch_ap.ranking.order import Values
+from torch_ap.runtime import arrays
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,10 +65,11 @@ def of_difference(low: float, high: float, bounds: tuple[float, float] | None) -
     return max(low, -most), min(high, most)  # NaN stays
 
 
-def wilson(estimate: Tensor, trials: Tensor, z: float | Tensor) -> Ends:
-    """Wilson's (1927) score interval of a share of so many trials, whole or effective."""
-    square = z * z
+def wilson(estimate: Values, trials: Values, z: Any) -> tuple[Values, Values]:
+    """Wilson's (1927) score interval of a share of so many trials, whole or effective; native too."""
+    square, xp = z * z, arrays.namespace(estimate)
     centre = (estimate + square / (2 * trials)) / (1 + square / trials)
-    half = z * torch.sqrt(estimate * (1 - estimate) / trials + square / (4 * trials**2)) / (1 + square / trials)
+    half = z * xp.sqrt(estimate * (1 - estimate) / trials + square / (4 * trials**2)) / (1 + square / trials)
     # rounding must not leave an estimate of 0 or 1 outside
-    return torch.minimum(estimate, centre - half).clamp(min=0), torch.maximum(estimate, centre + half).clamp(max=1)
+    low, high = xp.minimum(estimate, centre - half), xp.maximum(estimate, centre + half)
+    return arrays.at_least(low, 0), arrays.at_most(high, 1)

@@ -14,6 +14,7 @@ from torch_ap.inference.result import Result
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
 from torch_ap.rules import checks
+from torch_ap.runtime import arrays
 
 METHODS = ("posterior", "bootstrap")
 _RATIOS = ("precision", "recall", "f_beta")
@@ -120,7 +121,7 @@ class Wanted:
             if (value := getattr(self, name)) is not None:
                 checks.fraction(name, value)
 
-    def value(self, counts: Counts, *, weighted: bool) -> tuple[Tensor, float]:
+    def value(self, counts: Counts, *, weighted: bool) -> tuple[Any, float]:
         """What is to be highest, -inf where the counts do not do what is wanted; equal are those up to this factor."""
         slack = 1 + (_ROUNDING if weighted else 0)
         if self.precision is not None:
@@ -130,7 +131,7 @@ class Wanted:
         else:
             value, fits = self._f_beta_scaled(counts), counts.tp > 0
             slack = max(slack, 1 + (0 if (self.beta**2 * _EXACT).is_integer() else _ROUNDED_SQUARE))
-        return torch.where(fits & (counts.tp > 0), value, -torch.inf), slack
+        return arrays.namespace(value).where(fits & (counts.tp > 0), value, -torch.inf), slack
 
     def place(self, counts: Counts, *, weighted: bool) -> Tensor:
         """Where along the last dimension, highest threshold first, the best one stands: (...,) int64, -1 for nowhere.

@@ -2,11 +2,13 @@
 
 from statistics import NormalDist
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Values
 
 
 def normal_quantile(confidence_level: float) -> float:
@@ -14,12 +16,12 @@ def normal_quantile(confidence_level: float) -> float:
     return -NormalDist().inv_cdf((1 - confidence_level) / 2)
 
 
-def student_quantile(confidence_level: float, df: Tensor) -> Tensor:
+def student_quantile(confidence_level: float, df: Values) -> Values:
     """The t with P(abs(T) <= t) = confidence_level, for Student's t with each number of degrees of freedom.
 
     Args:
         confidence_level: in (0, 1).
-        df: floating degrees of freedom, whole or not; NaN below 1.
+        df: floating degrees of freedom, whole or not, native or a tensor; below 1 the answer is NaN.
 
     Returns:
         Of the shape, dtype and device of ``df``. Equals ``scipy.stats.t.isf((1 - confidence_level) / 2, df)``.
@@ -27,8 +29,9 @@ def student_quantile(confidence_level: float, df: Tensor) -> Tensor:
     from scipy.special import stdtrit
 
     # from the lower tail: (1 + confidence_level) / 2 has lost the last digits of one near 1
-    t = torch.as_tensor(-stdtrit(df.to("cpu", torch.float64).numpy(), (1 - confidence_level) / 2)).to(df)
-    return torch.where(df >= 1, t, torch.nan)
+    if not isinstance(df, Tensor):
+        return np.where(df >= 1, -stdtrit(df, (1 - confidence_level) / 2), np.nan)
+    return torch.as_tensor(student_quantile(confidence_level, df.to("cpu", torch.float64).numpy())).to(df)
 
 
 def student_tail(t: float, df: float) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.geometry.boxes import PairIoU
-from torch_ap.inputs.detections import Columns, Kind, distinct_labels, image_of, int32_if_held, seen_labels
+from torch_ap.inputs.detections import Columns, Kind, distinct_labels, image_of, int32_if_held
 from torch_ap.matching import assignment, candidate_pairs, stored
 from torch_ap.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.matching.coco_numbers import CocoNumbers
@@ -30,13 +30,6 @@ def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
         here, distinct = distinct, shares.labels(distinct)
         place = torch.searchsorted(distinct, here)[place]
     return distinct, place[: len(one)], place[len(one) : len(one) + len(two)]
-
-
-def labels_of(columns: Columns) -> Tensor:
-    """(K,) the labels that occur, ascending."""
-    labels = torch.cat([columns[x] for x in ("detection_labels", "ground_truth_labels", stored.OTHERS) if x in columns])
-    seen = seen_labels(labels)
-    return torch.unique(labels) if seen is None else segments.places(seen)
 
 
 def match(
@@ -250,7 +243,7 @@ def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool)
     Where an image has no detection or no ground truth of a class it is an empty list, as in pycocotools.
     """
     candidates, pairs, categories = all_pairs(settings, columns, iou_type, micro=micro)
-    labels = [0] if micro else labels_of(columns).tolist()
+    labels = [0] if micro else classes_of(columns)[0].tolist()
     images = len(columns["detections_per_image"])
     out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
     group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)

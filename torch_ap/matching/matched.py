@@ -7,7 +7,7 @@ outside the area range, is no item at all. No two detections tie: COCO and VOC t
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -63,6 +63,20 @@ class Events(NamedTuple):
     pairs: Tensor
     hits: Tensor
     uncounted: Tensor
+
+
+class OfClasses(NamedTuple):
+    """What a metric has found.
+
+    Attributes:
+        matches: of its images.
+        interpolation: how AP is interpolated, an ``InterpolationRule``.
+        labels: (K,) of the classes, ascending.
+    """
+
+    matches: "Matches"
+    interpolation: Any
+    labels: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +259,15 @@ class Matches:
         """What counts at one threshold in one area range; what was asked for last is kept, and not to be changed."""
         found = self._latest.get((area, threshold))
         if found is None:
-            both = (self.criteria.of_one(x, area, threshold) for x in (self.matched, self.true_positive))
-            matched, right = map(segments.places, both)
-            hits = self.at.index_select(0, right)
-            uncounted = (~self.inside[area]).index_fill_(0, self.at.index_select(0, matched), True)
-            found = Events(right, hits, segments.places(uncounted.index_fill_(0, hits, False)))
+            matched, right = (
+                arrays.places(native(self.criteria.of_one(x, area, threshold)))
+                for x in (self.matched, self.true_positive)
+            )
+            taken, hits = (arrays.take(native(self.at), x) for x in (matched, right))
+            uncounted = ~native(self.inside)[area]
+            uncounted[taken] = True
+            uncounted[hits] = False
+            found = Events(*map(arrays.tensor, (right, hits, arrays.places(uncounted))))
             self._latest.clear()
             self._latest[area, threshold] = found
         return found

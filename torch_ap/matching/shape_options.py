@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_ap.geometry import keypoints
 from torch_ap.inputs.detections import Columns, Kind
+from torch_ap.ranking import segments
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,7 +62,7 @@ class Compared(NamedTuple):
     def sides(self, key: str) -> tuple[Tensor, Tensor]:
         """The column of this key, of the detections and of the ground truths."""
         detected, true = (self.columns[f"{side}_{key}"] for side in ("detection", "ground_truth"))
-        return detected.index_select(0, self.rows), true.index_select(0, self.truths)
+        return segments.rows(detected, self.rows), segments.rows(true, self.truths)
 
     @property
     def crowd_of_rows(self) -> Tensor:

@@ -8,13 +8,12 @@ from torch import Tensor
 
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_coco
-from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Kind
 from torch_ap.matching import coco
 from torch_ap.matching.coco import Report, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, default_settings
-from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.matched import Matches, OfClasses, Shares
 from torch_ap.metrics import representation
 from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
@@ -140,11 +139,9 @@ class CocoTables(DetectionMetric):
     def _class_names(self) -> ClassNames:
         return self._report.class_names
 
-    def _matched(
-        self, columns: Columns, iou_type: str | None, per_class: bool = False
-    ) -> tuple[Matches, InterpolationRule]:
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> OfClasses:
         numbers = self._numbers(columns, iou_type, micro=self._settings.average == "micro" and not per_class)
-        return numbers.matches, numbers.levels
+        return OfClasses(numbers.matches, numbers.levels, numbers.labels)
 
     def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
         self._check_iou_type(iou_type)

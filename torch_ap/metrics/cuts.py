@@ -1,6 +1,5 @@
 """Where to cut a detector: methods of the detection metrics, from matches at one IoU threshold."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
@@ -10,8 +9,7 @@ from torch_ap.analysis.operating_points import OperatingPoints, operating_points
 from torch_ap.analysis.score_thresholds import Given, score_thresholds
 from torch_ap.inference.operating_point import Wanted
 from torch_ap.inputs.detections import Columns
-from torch_ap.matching.coco import labels_of
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, OfClasses
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.uncertainty import UncertainMetric
 from torch_ap.rules import checks
@@ -202,8 +200,7 @@ class Cuts(UncertainMetric):
         check_names(class_names)
         with self._all_ranks():
             columns = self._columns()
-            matches, interpolation = self._matched(columns, iou_type, per_class=True)
-            labels = self._once(lambda: labels_of(columns), "labels")
+            matches, interpolation, labels = self._matched(columns, iou_type, per_class=True)
         names = different_names_of(labels, self._class_names if class_names is None else class_names)
         return _Found(columns, matches, interpolation, place, labels.clone(), names)
 
@@ -221,11 +218,8 @@ class Cuts(UncertainMetric):
         """Refuse what needs the shapes of images, where they are let go of."""
         raise NotImplementedError
 
-    def _once(self, make: Callable[[], Any], *what: Any) -> Any:
-        raise NotImplementedError
-
     def _columns(self) -> Columns:
         raise NotImplementedError
 
-    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> tuple[Matches, Any]:
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> OfClasses:
         raise NotImplementedError

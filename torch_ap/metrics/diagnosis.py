@@ -1,5 +1,7 @@
 """What a detection metric says of its detector beside its value: errors, tables of detections and images, LRP."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -7,9 +9,8 @@ from torch_ap.analysis.errors import DetectionErrors, errors_of
 from torch_ap.analysis.images import per_image
 from torch_ap.analysis.lrp import OptimalLRP, optimal_lrp
 from torch_ap.analysis.outcomes import IGNORED, Outcomes, outcomes_of
-from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, image_of
-from torch_ap.matching.matched import Matches
+from torch_ap.matching.matched import Matches, OfClasses
 from torch_ap.metrics.cuts import Cuts
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.ranking import segments
@@ -29,10 +30,8 @@ class DiagnosedImages(UncertainImages, Cuts):
         """(B,) int64, the ids of all images so far, or their places; for concrete classes, as the next one."""
         raise NotImplementedError
 
-    def _matched(
-        self, columns: Columns, iou_type: str | None, per_class: bool = False
-    ) -> tuple[Matches, InterpolationRule]:
-        """What matching finds in these images, and how AP is interpolated.
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> OfClasses:
+        """What matching finds in these images.
 
         Args:
             columns: of the images.
@@ -143,7 +142,7 @@ class DiagnosedImages(UncertainImages, Cuts):
         self._check_shapes_kept("detections_table")
         place = self._place(iou_threshold)
         thresholds = self._thresholds(place, background_threshold)
-        columns, ids, matches, _ = self._all_matched(iou_type)
+        columns, ids, matches, *_ = self._all_matched(iou_type)
         found = self._outcomes(columns, iou_type, matches, place, thresholds)
         counts, rows = columns["detections_per_image"], native(matches.ranked.rows)
         images = image_of(counts)
@@ -206,7 +205,7 @@ class DiagnosedImages(UncertainImages, Cuts):
         """
         place = self._place(iou_threshold)
         score = checks.number("score_threshold", score_threshold)
-        _, ids, matches, interpolation = self._all_matched(iou_type)
+        _, ids, matches, interpolation, _ = self._all_matched(iou_type)
         return {"image": ids.clone(), **per_image(matches, interpolation, len(ids), place, score)}
 
     def lrp(
@@ -265,8 +264,8 @@ class DiagnosedImages(UncertainImages, Cuts):
             refuse("background_threshold", f"must be at most the IoU threshold {upper:g}", background)
         return float(background), upper
 
-    def _all_matched(self, iou_type: str | None) -> tuple[Columns, Tensor, Matches, InterpolationRule]:
-        """The images of all ranks, their ids or places, what matching finds in each class, how AP is interpolated."""
+    def _all_matched(self, iou_type: str | None) -> tuple[Columns, Tensor, Matches, Any, Tensor]:
+        """The images of all ranks, their ids or places, and what matching finds in each class."""
         with self._all_ranks():
             columns = self._columns()
             return columns, self._image_ids(), *self._matched(columns, iou_type, per_class=True)

@@ -15,7 +15,6 @@ from torch_ap.inference.images.resampled_rankings import ranked_images
 from torch_ap.inputs import samples
 from torch_ap.inputs.detections import Columns, DetectionInputs
 from torch_ap.inputs.samples import SampleIds
-from torch_ap.matching.coco import labels_of
 from torch_ap.matching.matched import Matches
 from torch_ap.matching.stored import OTHERS, StoredMatches
 from torch_ap.metrics.class_tables import ClassTables
@@ -201,9 +200,9 @@ class DetectionMetric(SlicedImages, ClassTables):
         """Images as an :class:`ImageSample`; with ``slices`` as a :class:`SlicedSample`."""
         columns = self._columns()
         members = None if slices is None else self._members(slices, columns)
-        matches, interpolation = self._matched(columns, iou_type, per_class)
+        matches, interpolation, classes = self._matched(columns, iou_type, per_class)
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        labels = labels_of(columns) if per_class else None
+        labels = classes if per_class else None
         names = [] if labels is None else different_names_of(labels, self._class_names)
 
         ids = self._image_ids() if len(self.sample_ids) else None

@@ -8,10 +8,9 @@ from torch import Tensor
 
 from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
-from torch_ap.inference.images.resampled_rankings import InterpolationRule
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.inputs.samples import SampleIds
-from torch_ap.matching.matched import Matches, Shares
+from torch_ap.matching.matched import Matches, OfClasses, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
 from torch_ap.metrics.image_slices import ValuesIn
@@ -49,13 +48,11 @@ class VocRules(DetectionMetric):
         self._remark(columns, found)
         return found
 
-    def _matched(
-        self, columns: Columns, iou_type: str | None, per_class: bool = False
-    ) -> tuple[Matches, InterpolationRule]:
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> OfClasses:
         del per_class  # they always are
         self._check_iou_type(iou_type)
-        matches = self._matched_here(columns)[1]
-        return matches, self._settings.levels(columns["detection_scores"].device)
+        labels, matches = self._matched_here(columns)
+        return OfClasses(matches, self._settings.levels(columns["detection_scores"].device), labels)
 
     def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
         return self._settings.matching(columns)

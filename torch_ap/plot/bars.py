@@ -12,7 +12,6 @@ from torch_ap.curve.convention import Convention
 from torch_ap.functional import Curve
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.matching.coco import labels_of
 from torch_ap.metrics.coco_tables import CocoTables
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.metrics.items import ClassificationAveragePrecision
@@ -155,9 +154,8 @@ def _of_detector(metric: DetectionMetric, class_names: ClassNames, wanted: Wante
     """Classes with their AP over all IoU thresholds, and its interval over images."""
     with metric._all_ranks():
         sample = metric._sample(per_class=True)
-    labels = labels_of(sample.columns)
     own = metric._report.class_names if isinstance(metric, CocoTables) else None
-    names = names_of(labels, own if class_names is None else class_names)
+    names = names_of(sample.labels, own if class_names is None else class_names)
     columns = [array(sample.each_class())]
     if wanted is not None and names:
         found = sample.interval(wanted.confidence_level, None, wanted.resampling)

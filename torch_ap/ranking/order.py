@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Values = TypeVar("Values", Tensor, Array)
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
@@ -118,9 +119,21 @@ def stable_argsort(keys: Tensor, bound: int) -> Tensor:
     return torch.from_numpy(packed)
 
 
-def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct keys ascending, and for each key its place among them, so that 64 bits become few."""
-    distinct, ranks = torch.unique(keys, return_inverse=True)
+def lexsort(*keys: Any) -> Any:
+    """Indices that sort by the first of several keys, equal ones by the next, and so on: native as they are."""
+    if not isinstance(keys[0], Tensor):
+        return np.lexsort(keys[::-1])
+    place = torch.argsort(keys[-1], stable=True)
+    for key in keys[-2::-1]:
+        place = place[torch.argsort(key[place], stable=True)]
+    return place
+
+
+def dense_ranks(keys: Values) -> tuple[Values, Values]:
+    """The distinct keys ascending, and for each key its place among them, so that 64 bits become few; native too."""
+    distinct: Values
+    ranks: Values
+    distinct, ranks = (torch if isinstance(keys, Tensor) else np).unique(keys, return_inverse=True)
     return distinct, ranks
 
 

@@ -4,18 +4,16 @@
 ``[offsets[s], offsets[s + 1])`` and may be empty.
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.ranking import order
-from torch_ap.ranking.order import Array
+from torch_ap.ranking.order import Array, Values
 from torch_ap.runtime import arrays, cached
 from torch_ap.runtime.arrays import native
-
-Values = TypeVar("Values", Tensor, Array)
 
 LONG_SUM = 2048  # from so many numbers on, torch's running sum is faster than NumPy's, 5 times for 100,000
 _FIRST = np.zeros(1, np.int64)
@@ -188,6 +186,13 @@ def pick(values: Tensor, places: Tensor) -> Tensor:
     return torch.from_numpy(values.numpy()[places.numpy()])
 
 
+def rows(values: Tensor, places: Tensor) -> Tensor:
+    """``values[places]`` of (S, ...) values; on CPU by NumPy, in half of torch's time."""
+    if not values.is_cpu or values.dtype == torch.bfloat16:
+        return values.index_select(0, places)
+    return torch.from_numpy(values.numpy().take(places.numpy(), 0))
+
+
 def places(flags: Tensor) -> Tensor:
     """Where (N,) flags are set, ascending: int64; on CPU by NumPy, in a third to a ninth of torch's time."""
     return arrays.tensor(arrays.places(native(flags)))
@@ -284,14 +289,16 @@ def runs(values: Any) -> tuple[Any, Any]:
     return starts, lengths
 
 
-def maximum(values: Tensor, offsets: Tensor, *, least: float = -torch.inf) -> Tensor:
+def maximum(values: Values, offsets: Values, *, least: float = -torch.inf) -> Values:
     """Largest value of each segment, none of which lies below ``least``, that of an empty one: (E,) to (S,)."""
-    if not values.is_cpu:
-        return torch.segment_reduce(values, "max", offsets=offsets, initial=least)
-    starts, out = offsets.numpy()[:-1], np.full(len(offsets) - 1, least, values.numpy().dtype)
-    filled = starts < offsets.numpy()[1:]
-    out[filled] = np.maximum.reduceat(values.numpy(), starts[filled]) if len(values) else least
-    return torch.from_numpy(out)
+    if isinstance(values, Tensor):
+        if not values.is_cpu:
+            return torch.segment_reduce(values, "max", offsets=offsets, initial=least)
+        return torch.from_numpy(maximum(values.numpy(), offsets.numpy(), least=least))
+    starts, out = offsets[:-1], np.full(len(offsets) - 1, least, values.dtype)
+    filled = starts < offsets[1:]
+    out[filled] = np.maximum.reduceat(values, starts[filled]) if len(values) else least
+    return out
 
 
 def maximum_from_right(values: Tensor, offsets: Tensor) -> Tensor:

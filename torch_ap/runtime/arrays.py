@@ -100,9 +100,19 @@ def joined(first: Any, second: Any) -> Any:
     return torch.cat([first, second]) if isinstance(first, Tensor) else np.concatenate([first, second])
 
 
+def turned(values: Any) -> Any:
+    """The values from the last to the first."""
+    return values.flip(0) if isinstance(values, Tensor) else values[::-1]
+
+
 def full(number: int, value: int | float, like: Any) -> Any:
     """A value so many times, in the dtype and on the device of native values."""
     return like.new_full((number,), value) if isinstance(like, Tensor) else np.full(number, value, like.dtype)
+
+
+def empty(number: int, like: Any) -> Any:
+    """Memory for so many values in the dtype and on the device of native values, with anything in it."""
+    return like.new_empty(number) if isinstance(like, Tensor) else np.empty(number, like.dtype)
 
 
 def steps(number: int, like: Any) -> Any:
