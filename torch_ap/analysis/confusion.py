@@ -92,8 +92,10 @@ def confused(
     if settings.strict:
         other &= iou > least
     detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
-    down = descending(scores.index_select(0, arrays.tensor(detection)))
-    preferred = order.lexsort(-iou, native(down), detection)
+    preferred = order.lexsort(-iou)
+    if arrays.some(iou[preferred[1:]] == iou[preferred[:-1]]):  # of these the higher score, then the first given
+        down = descending(scores.index_select(0, arrays.tensor(detection)))
+        preferred = order.lexsort(-iou, native(down), detection)
     detection, truth = (arrays.take(x, preferred) for x in (detection, truth))
     taken = one_to_one(detection, truth, len(detected), len(true))
     labelled = arrays.take(detected, detection[taken]), arrays.take(true, truth[taken])

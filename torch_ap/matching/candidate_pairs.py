@@ -15,7 +15,7 @@ from torch_ap.ranking import order, segments
 from torch_ap.runtime import arrays, memory
 from torch_ap.runtime.arrays import native
 
-_PAIRS_A_CHUNK = {"cpu": 1 << 16}
+_PAIRS_A_CHUNK = {"cpu": 1 << 18}
 _PAIRS_A_CHUNK_ON_DEVICE = 1 << 24
 
 
