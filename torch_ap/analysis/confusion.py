@@ -131,7 +131,7 @@ def one_to_one(one: Any, other: Any, ones: int, others: int) -> Any:
     return taken
 
 
-def _of_one_class(matches: Matches, place: int, least: Any, scores: Tensor) -> tuple[Any, Any, Any, Tensor]:
+def _of_one_class(matches: Matches, place: int, least: Any, scores: Tensor) -> tuple[Any, ...]:
     """Of the detections of at least the score: true positives and all others that count; and what is left.
 
     Args:
@@ -141,8 +141,8 @@ def _of_one_class(matches: Matches, place: int, least: Any, scores: Tensor) -> t
         scores: (D,) of the detections, by row.
 
     Returns:
-        (K,) how many of the first, and of the others; (D,) bool, by row, which are those; all native; and the rows of
-        the ground truths without a true positive, ascending.
+        (K,) how many of the first, and of the others; (D,) bool, by row, which are those; and the rows of the ground
+        truths without a true positive, ascending; all native.
     """
     partners, items = matches.partners, items_of(matches, place, per_class=True)
     assert partners is not None
@@ -156,9 +156,9 @@ def _of_one_class(matches: Matches, place: int, least: Any, scores: Tensor) -> t
         wrong = native(segments.comparable(scores)) >= least
     for others in (items.uncounted, found):
         wrong[arrays.take(rows, others)] = False
-    left = native(matches.valid[0].clone())
-    left[arrays.take(native(partners.truth), pairs)] = False
-    missed = order.sort(arrays.tensor(arrays.take(native(partners.rows), arrays.places(left))))
+    left = ~native(matches.valid)[0]
+    left[arrays.take(native(partners.truth), pairs)] = True
+    missed = order.sort(arrays.take(native(partners.rows), arrays.places(~left)))
     of_class = lengths(items.offsets(found))
     return of_class, items.above(ends) - items.above(edges[:-1]) - of_class, wrong, missed
 

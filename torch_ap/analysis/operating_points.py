@@ -157,7 +157,7 @@ def _of_all_hits(items: Items, m: Any, wanted: Wanted) -> tuple[Any, Any, Any, A
 
     At every so many hits it is known what there is, and so between two of them how good it is at most.
     """
-    own, without = (_sorted(arrays.take(items.score, x)) for x in (items.hits, items.uncounted))
+    own, without = (order.sort(arrays.take(items.score, x)) for x in (items.hits, items.uncounted))
     edges, hits = items.categories, len(own)
     marks = own[:: -(-hits // _MARKS)]
     lower = arrays.below(own, marks)
@@ -170,14 +170,10 @@ def _of_all_hits(items: Items, m: Any, wanted: Wanted) -> tuple[Any, Any, Any, A
     first, last = int(some[0]), int(some[-1]) + 1
     tops, above = (ends[last], int(total[last])) if last < len(marks) else (edges[:-1], 0)
     between = own[int(lower[first]) : int(lower[last]) if last < len(marks) else hits]
-    every = _sorted(arrays.take(items.score, segments.members(tops, ends[first])))
+    every = order.sort(arrays.take(items.score, segments.members(tops, ends[first])))
     all_of = above + len(every) - arrays.below(every, between)
     counts = hits - arrays.below(own, between), all_of - len(without) + arrays.below(without, between)
     return *map(arrays.turned, (between, *counts)), arrays.steps(2, lower) * len(between)
-
-
-def _sorted(values: Any) -> Any:
-    return native(order.sort(arrays.tensor(values)))
 
 
 @arrays.quiet

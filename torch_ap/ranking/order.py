@@ -87,11 +87,13 @@ def sort_in_place(values: Array) -> Array:
     return values
 
 
-def sort(values: Tensor) -> Tensor:
+def sort(values: Values) -> Values:
     """The values in ascending order, without their indices, in new memory."""
+    if not isinstance(values, Tensor):
+        return sort_in_place(values.copy())
     if values.device.type != "cpu":
         return torch.sort(values).values
-    return torch.from_numpy(sort_in_place(values.numpy().copy()))
+    return torch.from_numpy(sort(values.numpy()))
 
 
 def argsort(values: Tensor) -> Tensor:

@@ -45,6 +45,8 @@ def comparable(scores: Tensor) -> Tensor:
 
     Half precisions are float32, in which a threshold such as 0.7 is not rounded to a lower score, and integers float64.
     """
+    if scores.dtype in (torch.float32, torch.float64):
+        return scores
     if not scores.is_floating_point():
         return as_float64(scores)
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
