@@ -114,7 +114,7 @@ def one_to_one(one: Any, other: Any, ones: int, others: int) -> Any:
         ones, others: how many there are of each; only those of pairs are looked at.
     """
     left, sides = arrays.steps(len(one), one), (one, other)
-    first, free = ([arrays.empty(size, x) for size in (ones, others)] for x in (one, one == one))
+    first, free = ([arrays.empty(size, x) for size in (ones, others)] for x in (one, one[:0] == 0))
     for open_, side in zip(free, sides, strict=True):
         open_[side] = True
     taken = left[:0]
@@ -150,7 +150,7 @@ def _of_one_class(matches: Matches, place: int, least: Any, scores: Tensor) -> t
     right = items.hits_before(ends)
     pairs, found = (arrays.take(native(x), right) for x in matches.events(0, place)[:2])
     if least.ndim or len(rows) < len(scores):  # of each class, or of some images only the best are ranked
-        wrong = arrays.full(len(scores), False, right == right)
+        wrong = arrays.full(len(scores), False, right[:0] == 0)
         wrong[arrays.take(rows, segments.members(edges[:-1], ends))] = True
     else:
         wrong = native(segments.comparable(scores)) >= least

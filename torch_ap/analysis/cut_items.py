@@ -94,7 +94,7 @@ class Items:
         every = segments.members(self.categories[:-1], ends)
         if not len(self.uncounted) or not len(every):
             return every
-        counted, places = arrays.full(len(every), True, self.uncounted > 0), arrays.below(every, self.uncounted)
+        counted, places = arrays.full(len(every), True, every[:0] == 0), arrays.below(every, self.uncounted)
         counted[places[arrays.take(every, arrays.at_most(places, len(every) - 1)) == self.uncounted]] = False
         return arrays.take(every, arrays.places(counted))
 
@@ -148,7 +148,7 @@ def of_images(items: Items, hits: Any, kept: Any) -> OfImages:
     if items.rankings > 1:  # the cells of a ranking, one of each image, stand behind those of the one before
         n += arrays.repeat(starts[:-1], lengths(items.offsets(kept)))
         m += arrays.take(native(matches.truth_category), items.truths) * images
-    hit = arrays.full(len(items.score), False, n == 0)
+    hit = arrays.full(len(items.score), False, n[:0] == 0)
     hit[hits] = True
     cell, *counts = _cells(n, arrays.take(hit, kept), m, items.rankings * images)
     return OfImages(arrays.below(cell, starts), *map(segments.as_float64, counts))

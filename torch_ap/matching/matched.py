@@ -7,7 +7,7 @@ outside the area range, is no item at all. No two detections tie: COCO and VOC t
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -63,20 +63,6 @@ class Events(NamedTuple):
     pairs: Tensor
     hits: Tensor
     uncounted: Tensor
-
-
-class OfClasses(NamedTuple):
-    """What a metric has found.
-
-    Attributes:
-        matches: of its images.
-        interpolation: how AP is interpolated, an ``InterpolationRule``.
-        labels: (K,) of the classes, ascending.
-    """
-
-    matches: "Matches"
-    interpolation: Any
-    labels: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,14 +245,11 @@ class Matches:
         """What counts at one threshold in one area range; what was asked for last is kept, and not to be changed."""
         found = self._latest.get((area, threshold))
         if found is None:
-            matched, right = (
-                arrays.places(native(self.criteria.of_one(x, area, threshold)))
-                for x in (self.matched, self.true_positive)
-            )
+            both = (self.criteria.of_one(x, area, threshold) for x in (self.matched, self.true_positive))
+            matched, right = (arrays.places(native(x)) for x in both)
             taken, hits = (arrays.take(native(self.at), x) for x in (matched, right))
             uncounted = ~native(self.inside)[area]
-            uncounted[taken] = True
-            uncounted[hits] = False
+            uncounted[taken], uncounted[hits] = True, False
             found = Events(*map(arrays.tensor, (right, hits, arrays.places(uncounted))))
             self._latest.clear()
             self._latest[area, threshold] = found

@@ -62,7 +62,7 @@ class Compared(NamedTuple):
     def sides(self, key: str) -> tuple[Tensor, Tensor]:
         """The column of this key, of the detections and of the ground truths."""
         detected, true = (self.columns[f"{side}_{key}"] for side in ("detection", "ground_truth"))
-        return segments.rows(detected, self.rows), segments.rows(true, self.truths)
+        return segments.pick(detected, self.rows), segments.pick(true, self.truths)
 
     @property
     def crowd_of_rows(self) -> Tensor:

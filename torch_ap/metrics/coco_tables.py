@@ -13,8 +13,9 @@ from torch_ap.matching import coco
 from torch_ap.matching.coco import Report, per_class
 from torch_ap.matching.coco_numbers import CocoNumbers
 from torch_ap.matching.coco_settings import CocoSettings, default_settings
-from torch_ap.matching.matched import Matches, OfClasses, Shares
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.metrics import representation
+from torch_ap.metrics.cuts import OfClasses
 from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.rules import checks

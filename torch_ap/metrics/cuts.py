@@ -9,11 +9,25 @@ from torch_ap.analysis.operating_points import OperatingPoints, operating_points
 from torch_ap.analysis.score_thresholds import Given, score_thresholds
 from torch_ap.inference.operating_point import Wanted
 from torch_ap.inputs.detections import Columns
-from torch_ap.matching.matched import Matches, OfClasses
+from torch_ap.matching.matched import Matches
 from torch_ap.matching.shape_settings import place_of_threshold
 from torch_ap.metrics.uncertainty import UncertainMetric
 from torch_ap.rules import checks
 from torch_ap.rules.class_names import ClassNames, check_names, different_names_of
+
+
+class OfClasses(NamedTuple):
+    """What a metric has found.
+
+    Attributes:
+        matches: of its images.
+        interpolation: how AP is interpolated, an ``InterpolationRule``.
+        labels: (K,) of the classes, ascending.
+    """
+
+    matches: Matches
+    interpolation: Any
+    labels: Tensor
 
 
 class _Found(NamedTuple):

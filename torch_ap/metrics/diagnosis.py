@@ -10,8 +10,8 @@ from torch_ap.analysis.images import per_image
 from torch_ap.analysis.lrp import OptimalLRP, optimal_lrp
 from torch_ap.analysis.outcomes import IGNORED, Outcomes, outcomes_of
 from torch_ap.inputs.detections import Columns, image_of
-from torch_ap.matching.matched import Matches, OfClasses
-from torch_ap.metrics.cuts import Cuts
+from torch_ap.matching.matched import Matches
+from torch_ap.metrics.cuts import Cuts, OfClasses
 from torch_ap.metrics.image_sample import UncertainImages
 from torch_ap.ranking import segments
 from torch_ap.rules import checks

@@ -10,9 +10,10 @@ from torch_ap.functional.curve_record import Curve
 from torch_ap.functional.detection_curves import curves_of_voc
 from torch_ap.inputs.detections import Columns, Images, OwnSimilarity
 from torch_ap.inputs.samples import SampleIds
-from torch_ap.matching.matched import Matches, OfClasses, Shares
+from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.voc import VocSettings, voc_settings_of
 from torch_ap.metrics import representation
+from torch_ap.metrics.cuts import OfClasses
 from torch_ap.metrics.image_slices import ValuesIn
 from torch_ap.metrics.images import DetectionMetric
 from torch_ap.ranking import segments

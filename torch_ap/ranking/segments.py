@@ -178,21 +178,15 @@ def pick(values: Tensor, places: Tensor) -> Tensor:
     """``values[places]``; on CPU by NumPy, for the reason that :func:`repeat` gives.
 
     Args:
-        values: (S,).
+        values: (S, ...).
         places: (E,) int64, or (S,) bool.
     """
     if values.device.type != "cpu":
         return values[places]
     if values.dtype == torch.bfloat16:  # NumPy has none of these
         return pick(values.view(torch.int16), places).view(torch.bfloat16)
-    return torch.from_numpy(values.numpy()[places.numpy()])
-
-
-def rows(values: Tensor, places: Tensor) -> Tensor:
-    """``values[places]`` of (S, ...) values; on CPU by NumPy, in half of torch's time."""
-    if not values.is_cpu or values.dtype == torch.bfloat16:
-        return values.index_select(0, places)
-    return torch.from_numpy(values.numpy().take(places.numpy(), 0))
+    each, at = values.numpy(), places.numpy()
+    return torch.from_numpy(each[at] if at.dtype == np.bool_ else each.take(at, 0))
 
 
 def places(flags: Tensor) -> Tensor:
