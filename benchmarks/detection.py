@@ -192,7 +192,7 @@ def tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, end: fl
     warnings.simplefilter("ignore")
     torch.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
-    timed = partial(by_turns, rounds=rounds, clock=clock, most=PATIENCE)
+    timed = partial(by_turns, rounds=rounds, clock=clock, most=PATIENCE, warmed=True)
     sizes = [50] if quick else [500, 5000]
     every: dict[str, Callable[[], None]] = {
         "boxes": lambda: functions(_boxes(quick), timed, [DENSE]),

@@ -136,14 +136,14 @@ class Matches:
             what a metric has found that has seen its images alone.
         """
         slices, ranked = len(kept), self.ranked
-        number = (kept.view(-1).cumsum(0) - 1).view(kept.shape)
+        number = kept.view(-1).cumsum(0) - 1
         image, truth_image = self.images
         of_rows, rows = _places_in(kept, image)
         of_pairs, pairs = _places_in(kept, image.index_select(0, self.at))
         of_truths, truths = _places_in(kept, truth_image)
 
         def groups(of: Tensor, image: Tensor, category: Tensor) -> Tensor:
-            return number[of, image].mul_(slices * self.categories).add_(category)
+            return number[of * len(kept[0]) + image].mul_(slices * self.categories).add_(category)
 
         category = ranked.category.index_select(0, rows).add_(of_rows * self.categories)
         truth_category = self.truth_category.index_select(0, truths).add_(of_truths * self.categories)
