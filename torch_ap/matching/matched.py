@@ -292,9 +292,10 @@ def _places_in(kept: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
     number = torch.arange(slices, device=kept.device)[:, None]
     of_image = torch.where(times > 0, (kept * number).sum(0), slices).to(torch.int16)
     keys = segments.pick(of_image, image)
-    counts = segments.count(segments.as_int64(keys), slices + 1)[:-1]
-    of = segments.repeat(number[:, 0], counts)
-    return of, order.stable_argsort(keys, slices + 1)[: len(of)]
+    places = order.stable_argsort(keys, slices + 1)
+    ends = torch.searchsorted(segments.pick(keys, places), number[:, 0].to(torch.int16), right=True)
+    of = segments.repeat(number[:, 0], torch.diff(ends, prepend=ends[:1] * 0))
+    return of, places[: len(of)]
 
 
 def _columns(values: Tensor, places: Tensor) -> Tensor:

@@ -118,8 +118,8 @@ def count(segment: Values, segments: int) -> Values:
     """How many entries each segment has: (S,) int64, without a device sync (``bincount`` has one)."""
     if not isinstance(segment, Tensor):
         return np.bincount(segment, minlength=segments)
-    if segment.device.type == "cpu":
-        return torch.bincount(segment, minlength=segments)
+    if segment.is_cpu:
+        return torch.from_numpy(count(segment.numpy(), segments))
     return torch.zeros(segments, dtype=torch.int64, device=segment.device).index_add_(
         0, segment, torch.ones_like(segment)
     )
