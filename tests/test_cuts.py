@@ -20,7 +20,12 @@ from tests.parts import count, cut
 from tests.tolerances import REORDERED, SOLVED
 from torch_ap.analysis import cut_items, operating_points
 from torch_ap.analysis.confusion import one_to_one
-from torch_ap.detection import ConfusionMatrix, MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.detection import (
+    ConfusionMatrix,
+    MeanAveragePrecision,
+    OpenImagesMeanAveragePrecision,
+    VOCMeanAveragePrecision,
+)
 from torch_ap.matching import assignment
 
 RATIOS = ("precision", "recall", "f_beta")
@@ -336,6 +341,24 @@ def test_difficult_objects_and_strict_thresholds_of_voc(strict):
     labels = {"labels": torch.tensor([0]), "boxes": truth[:1]}
     found.update([{"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([1])}], [labels])
     assert found.confusion_matrix().matrix.tolist() == [[0, hit, 1 - hit], [0, 0, 0], [0, 1 - hit, 0]]
+
+
+def low_overlap(kind, **settings):
+    """The matrix of a detection of one class that overlaps an object of another by less than the threshold."""
+    found = kind(**settings)
+    box = torch.tensor([[0.0, 0, 50, 10]])
+    found.update(
+        [{"boxes": box, "scores": torch.tensor([0.9]), "labels": torch.tensor([1])}],
+        [{"boxes": box + torch.tensor([45.0, 0, 45, 0]), "labels": torch.tensor([0])}],
+    )
+    return found.confusion_matrix().matrix.tolist()
+
+
+def test_boxes_of_two_classes_that_overlap_too_little_are_not_confused():
+    of_voc = ({"inclusive_pixels": pixels, "strict": strict} for pixels in (False, True) for strict in (False, True))
+    rows = [(VOCMeanAveragePrecision, settings) for settings in of_voc]
+    for kind, settings in [(MeanAveragePrecision, {}), (OpenImagesMeanAveragePrecision, {}), *rows]:
+        assert low_overlap(kind, **settings) == [[0, 0, 1], [0, 0, 0], [0, 1, 0]]
 
 
 def test_the_same_class_comes_before_a_better_overlap():

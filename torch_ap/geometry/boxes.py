@@ -140,13 +140,14 @@ def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
     def extent(axis: int, d: Tensor, g: Tensor) -> Tensor:
         return torch.minimum(one[axis + 2][d], two[axis + 2][g]) - torch.maximum(one[axis][d], two[axis][g]) + pixel
 
-    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG001
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         wide = extent(0, d, g)
         d, g, wide = _where(wide > 0, d, g, wide)
         high = extent(1, d, g)
         d, g, wide, high = _where(high > 0, d, g, wide, high)
         inter = wide * high
-        return d, g, inter / (sizes[0][d] + sizes[1][g] - inter)
+        value = inter / (sizes[0][d] + sizes[1][g] - inter)
+        return _where(value >= least, d, g, value) if least > 0 else (d, g, value)
 
     return overlapping
 
