@@ -126,6 +126,22 @@ def test_the_threshold_of_all_classes_is_the_same_however_many_hits_are_looked_a
         np.testing.assert_array_equal(found.threshold, oracles_cuts.best(every, **wanted))
 
 
+@pytest.mark.gpu
+def test_one_threshold_of_many_hits_on_an_accelerator_without_a_warning(recwarn, monkeypatch):
+    """torch warns of a search for values that lie apart in memory, once."""
+    torch.set_warn_always(True)
+    monkeypatch.setattr(operating_points, "_MARKS", 7)
+    found = MeanAveragePrecision("xywh").to("cuda")
+    found.update(*([{key: x.to("cuda") for key, x in image.items()} for image in side] for side in scenes(12)))
+    recwarn.clear()
+    try:
+        together = found.operating_points(per_class=False)
+    finally:
+        torch.set_warn_always(False)
+    assert int(together.tp) > 7
+    assert [str(x.message) for x in recwarn] == []
+
+
 def test_thresholds_that_are_given_are_those_that_were_chosen():
     """On other images, say: the same numbers where they are the same images."""
     chosen = metric().operating_points()

@@ -158,8 +158,8 @@ def _of_all_hits(items: Items, m: Any, wanted: Wanted) -> tuple[Any, Any, Any, A
     At every so many hits it is known what there is, and so between two of them how good it is at most.
     """
     own, without = (order.sort(arrays.take(items.score, x)) for x in (items.hits, items.uncounted))
-    edges, hits = items.categories, len(own)
-    marks = own[:: -(-hits // _MARKS)]
+    edges, hits, step = items.categories, len(own), -(-len(items.hits) // _MARKS)
+    marks = arrays.take(own, arrays.steps(-(-hits // step), edges) * step)
     lower = arrays.below(own, marks)
     ends = items.reached(marks[:, None], edges[:-1], edges[1:])
     total = (ends - edges[:-1]).sum(1)
