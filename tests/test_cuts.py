@@ -191,6 +191,15 @@ def test_a_class_without_ground_truths_or_with_all_in_one_image_says_so():
     assert torch.isnan(alone.operating_points().recall_low).all()
 
 
+def test_thresholds_of_a_loss_are_numbers():
+    """Tensors that require gradients, of all classes and of each, without a warning."""
+    for given in (torch.tensor(0.3, requires_grad=True), torch.full((3,), 0.3, requires_grad=True)):
+        found = MeanAveragePrecision("xywh")
+        found.update(*([{**x, "labels": x["labels"] % 3} for x in side] for side in scenes(20)))
+        assert not found.confusion_matrix(score_threshold=given).score_threshold.requires_grad
+        assert found.operating_points(score_threshold=given) == found.operating_points(score_threshold=given.detach())
+
+
 # -- confusion matrix
 
 
@@ -375,6 +384,15 @@ def test_boxes_of_two_classes_that_overlap_too_little_are_not_confused():
     rows = [(VOCMeanAveragePrecision, settings) for settings in of_voc]
     for kind, settings in [(MeanAveragePrecision, {}), (OpenImagesMeanAveragePrecision, {}), *rows]:
         assert low_overlap(kind, **settings) == [[0, 0, 1], [0, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.0])
+def test_a_strict_threshold_of_one_is_exceeded_by_no_pair_of_two_classes(threshold):
+    found = VOCMeanAveragePrecision(strict=True, iou_threshold=threshold)
+    box, score = {"boxes": torch.tensor([[0.0, 0, 10, 10]])}, {"scores": torch.tensor([0.9])}
+    found.update([{**box, **score, "labels": torch.tensor([1])}], [{**box, "labels": torch.tensor([0])}])
+    hit = int(threshold < 1)
+    assert found.confusion_matrix().matrix.tolist() == [[0, hit, 1 - hit], [0, 0, 0], [0, 1 - hit, 0]]
 
 
 def test_the_same_class_comes_before_a_better_overlap():

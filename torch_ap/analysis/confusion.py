@@ -90,7 +90,7 @@ def confused(
     detection, truth, iou = map(native, pairs)
     other = arrays.take(detected, detection) != arrays.take(true, truth)
     if settings.strict:
-        other &= iou > least
+        other &= iou > settings.thresholds[place]  # which may lie above what COCO's rule has a match reach
     detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
     preferred = order.lexsort(-iou)
     if arrays.some(iou[preferred[1:]] == iou[preferred[:-1]]):  # of these the higher score, then the first given

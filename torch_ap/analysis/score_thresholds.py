@@ -30,7 +30,7 @@ def score_thresholds(given: Any, labels: Tensor | None, scores: Tensor) -> Tenso
 
 def _by_label(given: Any, labels: Tensor | None) -> Any:
     points = isinstance(given, OperatingPoints)
-    values = given.threshold if points else given
+    values = given.threshold if points else given.detach() if isinstance(given, Tensor) else given
     if points and values.ndim:
         values = dict(zip(given.labels.tolist(), values.tolist(), strict=True))
     if isinstance(values, Mapping) and labels is not None:
