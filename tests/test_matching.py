@@ -40,6 +40,15 @@ def test_ragged_iou_is_the_blocks_of_the_pairwise_one():
     assert list(zip(d.tolist(), g.tolist(), iou.tolist(), strict=True)) == expected
 
 
+def test_areas_beyond_float64_are_no_numbers_without_a_warning(recwarn):
+    boxes = torch.tensor([[0.0, 0, 1e200, 1e200], [0, 0, 9, 9]], dtype=torch.float64)
+    for inclusive in (False, True):
+        found = box_iou(boxes, boxes, inclusive_pixels=inclusive)
+        assert torch.isnan(found[0, 0])
+        assert found[0, 1] == 0
+    assert [str(x.message) for x in recwarn] == []
+
+
 def test_inclusive_pixels_count_the_corner():
     box = torch.tensor([[10.0, 10, 10, 10]])
     assert float(box_iou(box, box)) == 0

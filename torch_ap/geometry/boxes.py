@@ -80,6 +80,7 @@ def area(boxes: Tensor) -> Tensor:
     return boxes[:, 2] * boxes[:, 3]
 
 
+@arrays.quiet
 def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
     """COCO's IoU of rows of two sets of boxes, (x, y, width, height), float64.
 
