@@ -34,7 +34,7 @@ class ConfusionMatrix(Result):
         names: K + 1, of the labels, and "background".
         iou_threshold: the least IoU of a match; None of centres.
         score_threshold: the least score of a detection that is looked at, 0-d, or (K,) of each class, in the dtype of
-            the scores, at least float32.
+            the scores, at least float32; float64 of integers.
         distance_threshold: the distance below which centres match; None of all else.
     """
 
@@ -90,7 +90,7 @@ def confused(
     detection, truth, iou = map(native, pairs)
     other = arrays.take(detected, detection) != arrays.take(true, truth)
     if settings.strict:
-        other &= iou > settings.thresholds[place]  # which may lie above what COCO's rule has a match reach
+        other &= iou > float(matches.criteria.thresholds[place])  # perhaps above COCO's highest
     detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
     preferred = order.lexsort(-iou)
     if arrays.some(iou[preferred[1:]] == iou[preferred[:-1]]):  # of these the higher score, then the first given

@@ -32,9 +32,9 @@ class OperatingPoints(CutNumbers):
     """What the detections that score at least a threshold give: (K,) each, or 0-d of one threshold for all classes.
 
     Attributes:
-        threshold: the score, in the dtype of the scores, or, where it was given, at least float32: those with
-            ``scores >= threshold`` are kept; NaN where no threshold does what is wanted, and nothing is: tp and fp are
-            0 there.
+        threshold: the score, in the dtype of the scores, or, where it was given, at least float32; float64 of integers:
+            those with ``scores >= threshold`` are kept; NaN where no threshold does what is wanted, and nothing is: tp
+            and fp are 0 there.
         precision: tp / (tp + fp).
         precision_low: lower end of its interval; NaN where none exists.
         precision_high: upper end.
