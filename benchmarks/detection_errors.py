@@ -84,7 +84,7 @@ def table(sizes: list[int], rounds: int, as_annotations: Callable[[Scenes], File
         contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, scenes, "errors")}
         contenders |= {"hotcoco": hotcoco(files)} if "hotcoco" in names else {}
         contenders |= {"vernier": vernier(files, "error_decomposition")} if "vernier" in names else {}
-        seconds = by_turns(contenders, rounds, time.process_time)
+        seconds = by_turns(contenders, rounds, time.process_time, warmed=True)
         seconds |= once({"tidecv": tidecv(files)}, time.process_time) if "tidecv" in names else {}
         print(row(f"{images:,}", seconds, names), flush=True)
         if "vernier" in names:
@@ -92,4 +92,4 @@ def table(sizes: list[int], rounds: int, as_annotations: Callable[[Scenes], File
                 "torch_ap": partial(ours, scenes, "lrp"),
                 "vernier": vernier(files, "optimal_lrp"),
             }
-            print(row(f"{images:,}, LRP", by_turns(lrp, rounds, time.process_time), names), flush=True)
+            print(row(f"{images:,}, LRP", by_turns(lrp, rounds, time.process_time, warmed=True), names), flush=True)

@@ -20,6 +20,7 @@ from tests.parts import count, cut
 from tests.tolerances import REORDERED, SOLVED
 from torch_ap.analysis import cut_items, operating_points
 from torch_ap.analysis.confusion import one_to_one
+from torch_ap.analysis.image_pairs import row_pairs
 from torch_ap.detection import (
     ConfusionMatrix,
     MeanAveragePrecision,
@@ -280,6 +281,7 @@ def test_pairs_are_taken_in_turn():
                 used[1].add(b)
                 slow.append(place)
         assert sorted(one_to_one(one, other, 400, 400).tolist()) == slow
+        assert sorted(one_to_one(one.numpy(), other.numpy(), 400, 400).tolist()) == slow
 
 
 # -- whatever the shapes, however it is said
@@ -350,6 +352,20 @@ def test_every_kind_of_shape(name):
     assert matrix[:-1, :-1].sum() > 0
 
 
+@each("name", list(WITH_SHAPES))
+def test_no_pair_of_an_image_lies_below_the_least_that_is_asked_for(name):
+    row = METRICS[name]
+    found = row.new()
+    quiet(found.update, **row.draw(120, torch.Generator().manual_seed(1)))
+    columns, settings = found._columns(), found._settings
+    criteria = found._matched(columns, None).matches.criteria
+    chosen = np.ones(len(columns["detection_labels"]), bool), np.arange(len(columns["ground_truth_labels"]))
+    for least in criteria.thresholds.tolist():
+        pairs = row_pairs(settings, columns, settings.iou_types[0], *chosen, least)
+        assert (pairs.iou >= least).all()
+    assert len(pairs.iou)
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_difficult_objects_and_strict_thresholds_of_voc(strict):
     found = VOCMeanAveragePrecision(inclusive_pixels=False, strict=strict)
@@ -366,6 +382,16 @@ def test_difficult_objects_and_strict_thresholds_of_voc(strict):
     labels = {"labels": torch.tensor([0]), "boxes": truth[:1]}
     found.update([{"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([1])}], [labels])
     assert found.confusion_matrix().matrix.tolist() == [[0, hit, 1 - hit], [0, 0, 0], [0, 1 - hit, 0]]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_only_the_best_detections_up_to_the_limit_are_confused(limit):
+    found = MeanAveragePrecision(max_detection_thresholds=[1, 1, limit])
+    found.warn_on_many_detections = False
+    boxes = torch.tensor([[0.0, 0, 10, 10], [50, 50, 60, 60]])
+    scores, labels = torch.tensor([0.9, 0.8]), torch.tensor([1, 1])
+    found.update([{"boxes": boxes, "scores": scores, "labels": labels}], [{"boxes": boxes, "labels": labels - labels}])
+    assert found.confusion_matrix().matrix.tolist() == [[0, limit, 2 - limit], [0, 0, 0], [0, 0, 0]]
 
 
 def low_overlap(kind, **settings):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.each import each
 from torch_ap.functional.matching import box_iou, match_coco, match_voc
 from torch_ap.functional.ragged import ragged_box_iou
+from torch_ap.geometry.boxes import coco_pairs
 
 
 def some_boxes(r, count):
@@ -47,6 +48,17 @@ def test_areas_beyond_float64_are_no_numbers_without_a_warning(recwarn):
         assert torch.isnan(found[0, 0])
         assert found[0, 1] == 0
     assert [str(x.message) for x in recwarn] == []
+
+
+def test_boxes_of_two_negative_sizes_overlap_nothing():
+    """Though both extents of the intersection are negative, and so their product is not."""
+    truth = torch.tensor([[0.0, 0, 60, 60]], dtype=torch.float64)
+    turned = torch.tensor([[50.0, 50, -40, -40]], dtype=torch.float64)
+    pairs = coco_pairs(turned, truth, torch.zeros(1, dtype=torch.bool))
+    place = torch.zeros(1, dtype=torch.int64)
+    for least in (0.0, 0.1):
+        d, _, iou = pairs(place, place, least)
+        assert iou.tolist() == [0.0] * len(d) == ([] if least else [0.0])
 
 
 def test_inclusive_pixels_count_the_corner():
