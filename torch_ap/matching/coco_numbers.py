@@ -11,6 +11,7 @@ from torch_ap.matching.matched import Matches, Shares
 from torch_ap.matching.precision_tables import SPACING, PrecisionTable, precision_tables
 from torch_ap.ranking import segments
 from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.ranking.order import Array
 
 
 class CocoNumbers:
@@ -136,8 +137,10 @@ class CocoNumbers:
             return mean_of_defined(chosen(values))
         relevant = self.matches.relevant[area].view(self._slices, -1)
         sizes = relevant > 0 if values.shape[-1] < relevant.numel() else torch.ones_like(relevant)
-        parts = torch.split(values, sizes.sum(1).tolist(), -1)
-        return torch.stack([mean_of_defined(chosen(part)) for part in parts])
+        parts = map(chosen, torch.split(values, sizes.sum(1).tolist(), -1))
+        if values.is_cpu:
+            return torch.tensor([_mean_of_array(part.numpy()) for part in parts], dtype=torch.float64)
+        return torch.stack([mean_of_defined(part) for part in parts])
 
     def _each(self, area: int) -> Tensor:
         """What :meth:`mean_precision` is the mean of: (T, R, K), or means over levels, (T, K), where these will do.
@@ -212,14 +215,18 @@ class CocoNumbers:
 
 def mean_of_defined(values: Tensor) -> Tensor:
     """The mean of what is above -1, in COCO's order of summation on CPU; -1 where there is nothing."""
-    if values.device.type == "cpu":
-        kept = values.numpy().reshape(-1)
-        if kept.size and kept.min() <= -1:
-            kept = kept[kept > -1]
-        return torch.tensor(kept.mean() if kept.size else -1.0, dtype=torch.float64, device="cpu")
+    if values.is_cpu:
+        return torch.tensor(_mean_of_array(values.numpy()), dtype=torch.float64, device="cpu")
     defined = values > -1
     count = defined.sum()
     return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
+
+
+def _mean_of_array(values: Array) -> float:
+    kept = values.reshape(-1)
+    if kept.size and kept.min() <= -1:
+        kept = kept[kept > -1]
+    return float(kept.mean()) if kept.size else -1.0
 
 
 def mean_precision_of(curve: HitCurve, levels: Tensor) -> Tensor:

@@ -147,7 +147,13 @@ class Matches:
 
         category = ranked.category.index_select(0, rows).add_(of_rows * self.categories)
         truth_category = self.truth_category.index_select(0, truths).add_(of_truths * self.categories)
-        keys, wanted = of_rows * len(image) + rows, self.at.index_select(0, pairs).add_(of_pairs * len(image))
+        at = self.at.index_select(0, pairs)
+        if bool((kept.sum(0) <= 1).all()):  # no image is in two
+            places = rows.new_empty(len(image)).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
+            at = places.index_select(0, at)
+        else:
+            keys, wanted = of_rows * len(image) + rows, at.add_(of_pairs * len(image))
+            at = arrays.tensor(arrays.below(native(keys), native(wanted)))
         return replace(
             self,
             ranked=Ranked(
@@ -158,7 +164,7 @@ class Matches:
                 place=ranked.place.index_select(0, rows),
                 by_group=rows[:0],
             ),
-            at=arrays.tensor(arrays.below(native(keys), native(wanted))),
+            at=at,
             matched=_columns(self.matched, pairs),
             true_positive=_columns(self.true_positive, pairs),
             inside=_columns(self.inside, rows),
