@@ -146,7 +146,7 @@ class _Fixes:
             which: (X,) int64, their places.
         """
         category = native(self.found.truth_category)[native(self.found.truth)[which]]
-        place = native(order.sort(arrays.tensor(self._place(which, category))))
+        place = order.sort(self._place(which, category))
         flags = arrays.namespace(left).stack([self.hit, left])
         return _with_set(flags, place), self.lengths + segments.count(category, self.size)
 

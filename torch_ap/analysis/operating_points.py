@@ -173,7 +173,7 @@ def _of_all_hits(items: Items, m: Any, wanted: Wanted) -> tuple[Any, Any, Any, A
     every = order.sort(arrays.take(items.score, segments.members(tops, ends[first])))
     all_of = above + len(every) - arrays.below(every, between)
     counts = hits - arrays.below(own, between), all_of - len(without) + arrays.below(without, between)
-    return *map(arrays.turned, (between, *counts)), arrays.steps(2, lower) * len(between)
+    return *map(arrays.flipped, (between, *counts)), arrays.steps(2, lower) * len(between)
 
 
 @arrays.quiet

@@ -119,9 +119,8 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
         value, some = inter / xp.where(arrays.take(crowds, second), size, union), (wide > 0) & (high > 0)
         if least <= 0:
             return d, g, arrays.tensor(xp.where(some, value, 0.0))
-        found = _where(some & (value >= least), first, second, value)
-        one_, two_, iou = map(arrays.tensor, found)
-        return one_, two_, iou
+        first, second, value = _where(some & (value >= least), first, second, value)
+        return arrays.tensor(first), arrays.tensor(second), arrays.tensor(value)
 
     starts, ends = ((arrays.tensor(one[at]), arrays.tensor(two[at])) for at in (0, 2))
     return Spanned(overlapping, starts, ends)

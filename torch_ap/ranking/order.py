@@ -131,11 +131,9 @@ def lexsort(*keys: Any) -> Any:
     return place
 
 
-def dense_ranks(keys: Values) -> tuple[Values, Values]:
-    """The distinct keys ascending, and for each key its place among them, so that 64 bits become few; native too."""
-    distinct: Values
-    ranks: Values
-    distinct, ranks = (torch if isinstance(keys, Tensor) else np).unique(keys, return_inverse=True)
+def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct keys ascending, and for each key its place among them, so that 64 bits become few."""
+    distinct, ranks = torch.unique(keys, return_inverse=True)
     return distinct, ranks
 
 

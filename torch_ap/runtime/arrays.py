@@ -100,7 +100,7 @@ def joined(first: Any, second: Any) -> Any:
     return torch.cat([first, second]) if isinstance(first, Tensor) else np.concatenate([first, second])
 
 
-def turned(values: Any) -> Any:
+def flipped(values: Any) -> Any:
     """The values from the last to the first."""
     return values.flip(0) if isinstance(values, Tensor) else values[::-1]
 
