@@ -30,15 +30,16 @@ from benchmarks import (
     detection_peers,
     detection_shapes,
     detection_slices,
+    detection_weak,
 )
-from benchmarks.detection_scenes import Scenes, dense, like_coco
+from benchmarks.detection_scenes import Scenes, around_one_place, dense, like_coco
 from benchmarks.timing import Timed, by_turns, head, machine, parser, peak, row
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.functional.detection import coco_mean_average_precision
+from torch_ap.detection.functions import coco_mean_average_precision
 
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]
-THREADED = ("boxes", "shapes", "lvis")
-PARTS = (*THREADED, "updates", "cuts", "errors", "slices", "memory", "sync")
+THREADED = ("boxes", "density", "shapes", "lvis")
+PARTS = (*THREADED, "updates", "cuts", "errors", "slices", "weak", "memory", "sync")
 DENSE = "dense, 200 with 1,000 of one class"
 PATIENCE = 5.0  # seconds: what takes longer the first time runs once
 BATCH = 50
@@ -187,6 +188,23 @@ def _boxes(quick: bool) -> list[tuple[str, Scenes, list[int] | None]]:
     ]
 
 
+def _density(quick: bool) -> list[tuple[str, Scenes, list[int] | None]]:
+    """Boxes around one place, from equal ones to such that mostly do not reach the lowest IoU threshold."""
+    if quick:
+        return [("1 of 20 x 30", around_one_place(1, 20, 30, 5), None)]
+    limits = [1, 10, 3000]
+    sets: list[tuple[int, int, int, int, list[int] | None]] = [
+        (1, 100, 300, 5, None),
+        (1, 100, 3000, 5, None),
+        *((300, 100, 100, x, None) for x in (5, 20, 60)),
+    ]
+    sets += [(1, 3000, 1000, x, limits) for x in (0, 5, 20, 60)]
+    return [
+        (f"{images} of {found:,} x {true:,}, spread {x}", around_one_place(images, found, true, x), most)
+        for images, found, true, x, most in sets
+    ]
+
+
 def tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, end: float) -> None:
     """Print the tables of some parts; by the clock where there are several threads, and none later than ``end``."""
     warnings.simplefilter("ignore")
@@ -194,14 +212,17 @@ def tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, end: fl
     clock = time.process_time if threads == 1 else time.perf_counter
     timed = partial(by_turns, rounds=rounds, clock=clock, most=PATIENCE, warmed=True)
     sizes = [50] if quick else [500, 5000]
+    crowded = _density(quick) if "density" in parts else []
     every: dict[str, Callable[[], None]] = {
         "boxes": lambda: functions(_boxes(quick), timed, [DENSE]),
+        "density": lambda: functions(crowded, timed, [what for what, *_ in crowded]),
         "shapes": lambda: detection_shapes.table([50] if quick else [500, 2000], timed),
         "lvis": lambda: detection_lvis.table(sizes, timed),
         "updates": lambda: metrics([(what, scenes) for what, scenes, _ in _boxes(True)][: 1 if quick else 2], timed),
         "cuts": lambda: detection_cuts.table(sizes, rounds),
         "errors": lambda: detection_errors.table(sizes if quick else [50, *sizes], rounds, detection_peers.of_boxes),
         "slices": lambda: detection_slices.tables(*((50, 10) if quick else (5000, 300)), rounds),
+        "weak": lambda: detection_weak.table([20, 100] if quick else [20, 100, 1000, 5000], rounds),
         "memory": lambda: memory(50 if quick else 5000),
         "sync": lambda: sync(20 if quick else 300),
     }

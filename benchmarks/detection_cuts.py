@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.detection_scenes import like_coco
 from benchmarks.timing import by_turns, head, row
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.matching import coco
+from torch_ap.detection.rules import coco
 
 NAMES = (
     "operating_points",

@@ -16,8 +16,8 @@ from benchmarks.detection_scenes import Scenes, like_coco
 from benchmarks.detection_shapes import outlined
 from benchmarks.timing import Timed, head, row
 from torch_ap.detection import LVISMeanAveragePrecision
+from torch_ap.detection.rules.lvis import Frequency
 from torch_ap.functional import lvis_mean_average_precision
-from torch_ap.matching.lvis import Frequency
 
 CLASSES, MOST, BATCH = 1203, 300, 50
 _NEGATIVE = 9  # ids per image, as in LVIS's own examples
@@ -107,7 +107,7 @@ def hotcoco(truth: dict[str, Any], found: list[dict[str, Any]], kind: str) -> Ca
 
 def lvis(truth: dict[str, Any], found: list[dict[str, Any]], kind: str) -> Callable[[], None]:
     """LVIS's own package, which reads its results meanwhile."""
-    return partial(import_module("tests.oracles_lvis").lvis_eval, truth, found, kind)
+    return partial(import_module("tests.support.oracles_lvis").lvis_eval, truth, found, kind)
 
 
 def table(sizes: list[int], timed: Timed) -> None:

@@ -120,6 +120,33 @@ def dense(images: int = 200, detections: int = 1000, truths: int = 200, seed: in
     )
 
 
+def around_one_place(images: int, detections: int, truths: int, spread: float, seed: int = 0) -> Scenes:
+    """One class, boxes of about 80 pixels around one place, as of crowds, cells and untrained detectors.
+
+    Args:
+        images: number of images.
+        detections: number of detections per image.
+        truths: number of ground truths per image.
+        spread: standard deviation of the corners in pixels; with 0 all boxes are equal.
+        seed: of the random numbers.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def boxes(count: int) -> Tensor:
+        noise = torch.randn(images * count, 4, generator=generator, dtype=torch.float64)
+        return torch.cat([200 + spread * noise[:, :2], 80 * torch.exp(spread / 80 * noise[:, 2:])], 1)
+
+    found, true = boxes(detections), boxes(truths)
+    labels = [torch.zeros(images * count, dtype=torch.int64) for count in (detections, truths)]
+    counts = [torch.full((images,), count) for count in (detections, truths)]
+    scores = torch.rand(images * detections, generator=generator)
+    return Scenes(
+        {"boxes": found.float(), "scores": scores, "labels": labels[0], "counts": counts[0]},
+        {"boxes": true, "labels": labels[1], "counts": counts[1]}
+        | {"iscrowd": torch.zeros_like(labels[1]), "area": true[:, 2] * true[:, 3]},
+    )
+
+
 def _sigmoid(x: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     out: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = 1 / (1 + np.exp(-x))
     return out

@@ -14,7 +14,7 @@ from benchmarks import detection_peers
 from benchmarks.detection_scenes import HEIGHT, WIDTH, Scenes, like_coco
 from benchmarks.timing import Timed, head, row
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.functional.detection import coco_mean_average_precision
+from torch_ap.detection.functions import coco_mean_average_precision
 
 Packed = dict[str, Tensor]
 Lists = Sequence[Mapping[str, Any]]

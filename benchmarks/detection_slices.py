@@ -15,7 +15,7 @@ from benchmarks import detection_peers
 from benchmarks.detection_scenes import Scenes, like_coco
 from benchmarks.timing import by_turns, in_ms
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.matching import coco
+from torch_ap.detection.rules import coco
 
 BATCH = 50
 _PARTS = (1, 10)

@@ -29,7 +29,7 @@ import torch_ap
 qrels, run = sys.argv[1:]
 torch_ap.evaluate({{"q": {{"d": 1}}}}, {{"q": {{"d": 1.0}}}})
 before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-torch_ap.evaluate(qrels, run, [{MEASURES}]) if run else torch_ap.files.trec.read_qrels(qrels)
+torch_ap.evaluate(qrels, run, [{MEASURES}]) if run else torch_ap.retrieval.runs.trec.read_qrels(qrels)
 print(time.process_time() - start, before / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 

@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 import torch_ap
-from torch_ap.files.trec import read_run
 from torch_ap.functional import retrieval_average_precision, retrieval_normalized_dcg
 from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
+from torch_ap.retrieval.runs.trec import read_run
 
 Judgements = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]

@@ -185,7 +185,7 @@ def computes(metric: Any, args: tuple[Tensor, ...]) -> Call:
 
 def forget() -> None:
     """Empty the rankings that our metrics have cached."""
-    from torch_ap.runtime import cached
+    from torch_ap.core.base import cached
 
     cached._latest.clear()
 

@@ -22,13 +22,15 @@ from benchmarks.detection import ours
 from benchmarks.detection_scenes import dense, like_coco
 from benchmarks.timing import by_turns, in_ms, machine, parser, peak
 from torch_ap import functional
-from torch_ap.curve import average_precision, first_hit, harmonic
-from torch_ap.geometry import masks, run_lengths
-from torch_ap.inference import influence, item_influence, resampling
-from torch_ap.inputs import classification, query_rankings
-from torch_ap.matching import candidate_pairs
-from torch_ap.ranking import builders, few_items, many_rankings, order, segments, tie_groups
-from torch_ap.runtime import memory
+from torch_ap.core.base import memory
+from torch_ap.core.items import inputs
+from torch_ap.core.measures import average_precision, ties
+from torch_ap.core.ranking import builders, few_items, many_rankings, order, segments, tie_groups
+from torch_ap.detection.matching import candidate_pairs
+from torch_ap.detection.shapes import masks, run_lengths
+from torch_ap.inference import influence, resampling
+from torch_ap.retrieval import rankings
+from torch_ap.retrieval.measures import at_rank
 
 NEVER, ALWAYS = 1 << 60, 0
 
@@ -91,7 +93,7 @@ def ignoring(items: int, width: int, share: float) -> Callable[[], Any]:
 def copies(count: int) -> Callable[[], Any]:
     """A copy of the scores, as a metric keeps one."""
     preds = torch.rand(count)
-    return lambda: memory.copied(preds)
+    return lambda: memory.copy(preds)
 
 
 def detections(images: int, device: str = "cpu") -> Callable[[], Any]:
@@ -162,12 +164,18 @@ def rows(scale: int) -> list[Row]:
         Row(few_items, "FEW_OF_SEVERAL", ALWAYS, "queries of 100, 10,000 items", often(queries(even(100, 100), 0.1))),
         Row(
             tie_groups,
-            "_narrow",
+            "_narrow_keys",
             _no_narrow_keys,
             "queries of 1,000, 10% hits",
             queries(even(2000 // scale, 1000), 0.1),
         ),
-        Row(many_rankings, "_compared", many_rankings._searched, "known item", known_item(2000 // scale, 1000)),
+        Row(
+            many_rankings,
+            "_count_by_comparing",
+            many_rankings._count_by_searching,
+            "known item",
+            known_item(2000 // scale, 1000),
+        ),
         Row(
             *(many_rankings, "_ITEMS_A_BLOCK", NEVER, "queries of 1,000, float64"),
             queries(even(2000 // scale, 1000), 0.1, dtype=wide),
@@ -186,24 +194,24 @@ def rows(scale: int) -> list[Row]:
         Row(segments, "LONG_SUM", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
         Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 3 items, 200 times", often(_tied(3))),
         Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 10 items, 200 times", often(_tied(10))),
-        Row(harmonic, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
-        Row(first_hit, "_MOST_AT_ONCE", NEVER, "20,000 tied queries of 1,000", tied_queries(20_000 // scale, 1000)),
-        Row(classification, "_FEW_IGNORED", NEVER, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
-        Row(query_rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
-        Row(query_rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
+        Row(ties, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
+        Row(at_rank, "_MOST_AT_ONCE", NEVER, "20,000 tied queries of 1,000", tied_queries(20_000 // scale, 1000)),
+        Row(inputs, "_FEW_IGNORED", NEVER, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
+        Row(rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
+        Row(rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
         Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
         Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
         Row(candidate_pairs, "_CROWDED", NEVER, "20 images of 200 objects", partial(ours, dense(20 // min(scale, 10)))),
         Row(masks, "_EDGES_A_CHUNK", {"cpu": NEVER}, "20 images of 100 masks", ragged_masks(20 // min(scale, 10))),
         Row(run_lengths, "_NUMBERS_A_BLOCK", NEVER, "100 images of 100 masks", ragged_masks(100 // min(scale, 10))),
         Row(resampling, "_DRAWS_PER_GROUP", NEVER, "bootstrap, 20 hits", interval(20_000, 0.001, "bootstrap-bca")),
-        Row(resampling, "_NUMBERS_AT_ONCE", NEVER, "bootstrap, 2,000 hits", interval(n // 10, 0.02, "bootstrap-bca")),
-        Row(resampling, "_TOGETHER", ALWAYS, "bootstrap, 50 images of 3 classes", detectors_interval(50, 3)),
+        Row(resampling, "_NUMBERS_PER_BATCH", NEVER, "bootstrap, 2,000 hits", interval(n // 10, 0.02, "bootstrap-bca")),
+        Row(resampling, "_NUMBERS_PER_TASK", ALWAYS, "bootstrap, 50 images of 3 classes", detectors_interval(50, 3)),
         Row(influence, "_BLOCK", NEVER, "influence, half of 1,000,000 hits", interval(n, 0.5, "influence")),
         Row(influence, "_THREADED", NEVER, "influence, 5,000,000 hits", interval(10 * n, 0.5, "influence"), True),
         Row(influence, "_THREADED", ALWAYS, "influence, 500,000 hits", interval(n, 0.5, "influence"), True),
-        Row(item_influence, "_COLUMNS", NEVER, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
-        Row(item_influence, "_COLUMNS", 1, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
+        Row(influence, "_COLUMNS", NEVER, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
+        Row(influence, "_COLUMNS", 1, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
         *rows_of_accelerators(scale),
     ]
 

@@ -1,7 +1,7 @@
-"""How Sphinx builds the site (`tools/docs.sh`).
+"""Sphinx configuration of the site (`tools/docs.sh`).
 
-The source folder is the repository itself: pages link to one another, to examples and to measurements as they do on the
-repository's host, and nothing has to be written twice. What the site's menu lists is what docs/index.md lists.
+The source folder is the repository itself, so that links between pages, examples and measurements work on the site and
+on the repository's host. The menu of the site comes from docs/index.md.
 """
 
 import re
@@ -32,7 +32,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = ["docs/**.md", "docs/**.rst", "benchmarks/coverage.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 exclude_patterns = [".*", "build", "docs/templates"]
-nitpicky = True  # a role that leads nowhere is a warning, and tools/docs.sh makes warnings errors
+nitpicky = True  # an unresolved role is a warning, which tools/docs.sh makes an error
 nitpick_ignore_regex = [("py:.*", r"(torch|torchmetrics|numpy|collections|pathlib)\..*|Tensor|TorchMetricsUserError")]
 
 myst_enable_extensions = ["dollarmath"]
@@ -41,9 +41,9 @@ myst_heading_anchors = 3
 
 templates_path = [
     str(ROOT / "docs" / "templates")
-]  # Sphinx looks from the source folder for some, from here for others
+]  # Sphinx resolves some paths from the source folder, others from here
 autosummary_ignore_module_all = False
-autodoc_typehints = "none"  # the docstrings say type, shape and range
+autodoc_typehints = "none"  # the docstrings contain type, shape and range
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -63,7 +63,7 @@ html_theme_options = {
 
 
 def add_menu(_: Sphinx, page: str, source: list[str]) -> None:
-    """Make the menu of what docs/index.md links to: a part for each of its headings."""
+    """Make the menu from the links of docs/index.md, with a part for each heading."""
     if page != root_doc:
         return
     for part in source[0].split("\n## ")[1:]:
@@ -73,14 +73,14 @@ def add_menu(_: Sphinx, page: str, source: list[str]) -> None:
 
 
 def show_picture(_: Sphinx, kind: str, name: str, __: Any, ___: Any, lines: list[str]) -> None:
-    """Show, below a function's docstring, the picture in docs/pictures that has its name."""
+    """Add the picture in docs/pictures with the name of a function to its docstring."""
     for path in (ROOT / "docs" / "pictures").glob(f"{name.rpartition('.')[2]}.*") if kind == "function" else ():
-        lines += ["", f".. image:: /{path.relative_to(ROOT).as_posix()}", f"   :alt: what `{name}` gives", ""]
-        lines += [":doc:`/docs/plots` has the code that drew it, and more.", ""]
+        lines += ["", f".. image:: /{path.relative_to(ROOT).as_posix()}", f"   :alt: example of `{name}`", ""]
+        lines += [":doc:`/docs/plots` has the code of this picture and others.", ""]
 
 
 def whole_sentence(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:
-    """Put back what stands before the first colon of a property's docstring: Napoleon takes it for a type."""
+    """Restore the text before the first colon of a property's docstring, which Napoleon reads as a type."""
     for place, line in enumerate(lines):
         if line.startswith(":type: "):
             lines[0] = f"{line.removeprefix(':type: ')}: {lines[0]}"
@@ -89,7 +89,7 @@ def whole_sentence(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: l
 
 
 def is_not_ours(_: Sphinx, __: str, ___: str, thing: Any, skip: bool, ____: Any) -> bool:
-    """Of a class, leave out what it has from torchmetrics and torch."""
+    """Whether to skip a member: classes are shown without members of torchmetrics and torch."""
     inner = getattr(thing, "fget", None) or getattr(thing, "func", None) or thing
     return skip or not str(getattr(inner, "__module__", "")).startswith(project)
 
@@ -97,7 +97,7 @@ def is_not_ours(_: Sphinx, __: str, ___: str, thing: Any, skip: bool, ____: Any)
 def find_public(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement
 ) -> nodes.Element | None:
-    """Docstrings name things by the module that has them; their pages are those of the module that exports them."""
+    """Resolve references to defining modules to the pages of the public modules that export the names."""
     python, target = env.domains.python_domain, node["reftarget"]
     for tail in (target, target.rpartition(".")[2]):
         found = [name for name in python.objects if name.endswith(f".{tail}")]
@@ -109,7 +109,7 @@ def find_public(
 
 
 def link_names(app: Sphinx, page: nodes.document, name: str) -> None:
-    """Make a link of a public name that stands as code in a text: `functional.hit_curve(preds, target)`."""
+    """Link public names that are code in a text: `functional.hit_curve(preds, target)`."""
     objects = app.env.domains.python_domain.objects
     for code in list(page.findall(nodes.literal)):
         said = code.astext().partition("(")[0]
@@ -120,22 +120,22 @@ def link_names(app: Sphinx, page: nodes.document, name: str) -> None:
 
 
 def open_only_here(_: Sphinx, __: str, ___: str, context: dict[str, Any], ____: Any) -> None:
-    """List a module's functions in the menu of its own pages alone: in all menus they would take most of the build."""
+    """List the functions of a module only in the menu of its own pages; more would take most of the build time."""
     if whole := context.get("toctree"):
         context["toctree"] = lambda **settings: whole(**{**settings, "collapse": True})
 
 
 def as_mathml(writer: Any, node: nodes.math | nodes.math_block) -> None:
-    """Browsers draw MathML themselves, with a font that the site brings along."""
+    """Convert formulas to MathML, which browsers draw with the font of the site."""
     formula, display = node.astext(), "block" if isinstance(node, nodes.math_block) else "inline"
-    if "&" in formula:  # lines, which the converter knows by this name only
+    if "&" in formula:  # aligned lines, for which the converter supports only this name
         formula = rf"\begin{{align*}}{re.sub(r'.(begin|end){aligned}', '', formula)}\end{{align*}}"
     writer.body.append(convert(formula, display=display))
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Register the event handlers, as Sphinx requires."""
     app.connect("source-read", add_menu)
     app.connect("autodoc-process-docstring", whole_sentence, priority=600)
     app.connect("autodoc-process-docstring", show_picture)

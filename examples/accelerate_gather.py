@@ -1,10 +1,10 @@
-"""Validate on several processes with Accelerate: every item once, although the last batches are padded.
+"""Validate in several processes with Accelerate: each item counts once, although the last batches are padded.
 
-Accelerate repeats items until all processes have equally many full batches. `gather` hands these repetitions on;
-`gather_for_metrics` leaves them out. Either gives every process all items, so the metric is told not to gather them
-once more: counted once for each process, they would make the interval too narrow.
+Accelerate repeats items until all processes have the same number of full batches. `gather` returns these repetitions;
+`gather_for_metrics` leaves them out. Both return all items to every process. The metric must not gather them again:
+items that count once per process would make the interval too narrow.
 
-Or each process keeps its own items, and the metric gathers. Ids of the items then say which are repetitions.
+Alternatively each process updates the metric with its own items, and the metric gathers. Ids then mark repeated items.
 
 Run: torchrun --nproc_per_node 2 examples/accelerate_gather.py  (needs the extra `neighbours`)
 
@@ -29,7 +29,7 @@ def main() -> None:
     accelerator = Accelerator(cpu=True)
     generator = torch.Generator().manual_seed(0)
     target = (torch.rand(301, generator=generator) < 0.2).long()
-    scores = torch.randn(301, generator=generator) + 1.5 * target  # of a model, say
+    scores = torch.randn(301, generator=generator) + 1.5 * target  # for example from a model
     loader = accelerator.prepare(DataLoader(TensorDataset(scores, target, torch.arange(301)), batch_size=32))
     gathers = {"gather_for_metrics": accelerator.gather_for_metrics, "gather": accelerator.gather}
     metrics = {name: BinaryAveragePrecision(sync_on_compute=False) for name in gathers}

@@ -1,8 +1,8 @@
-"""Two models on one validation set: is the difference of their average precision more than chance?
+"""Test whether the average precision of two models on one validation set differs by more than chance.
 
-Real data: scikit-learn's digits, "is it an 8?", by every third pixel. Both models see the same images, so their
-difference is known better than either value: the intervals may overlap and the difference still be clear. The figures
-are printed and drawn, as compare_models.png.
+Real data: scikit-learn's digits, "is it an 8?", from every third pixel. Both models score the same images, so their
+difference is known more precisely than either value. The difference can be clear although the intervals overlap. The
+script prints the numbers and draws them in compare_models.png.
 
 Run: python examples/compare_models.py
 
@@ -30,7 +30,7 @@ PICTURE = "compare_models.png"
 
 
 def scores() -> tuple[dict[str, Tensor], Tensor]:
-    """Each model's scores of the validation images, and which of them are an 8."""
+    """Return the scores of each model for the validation images, and whether each image is an 8."""
     images, digits = load_digits(return_X_y=True)
     x_train, x_valid, y_train, y_valid = train_test_split(
         images[:, ::3], digits == 8, test_size=0.6, random_state=0, stratify=digits

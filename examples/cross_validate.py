@@ -1,7 +1,7 @@
-"""Compare two models by scikit-learn's cross-validation, with this package's scorer and a test that fits its splits.
+"""Compare two models by scikit-learn's cross-validation, with the scorer of torch_ap and a test for its splits.
 
-The splits share training data, so their values are no independent sample: `compare_splits` allows for that, where a
-paired t test over splits finds differences that are not there.
+The splits share training data, so their values are not independent. `compare_splits` allows for this. A paired t test
+over splits would report differences that do not exist.
 
 Run: python examples/cross_validate.py
 
@@ -29,7 +29,7 @@ FOLDS = 10
 def main() -> None:
     features, benign = load_breast_cancer(return_X_y=True)
     malignant = 1 - benign
-    splits = RepeatedStratifiedKFold(n_splits=FOLDS, n_repeats=3, random_state=0)  # the same for both models
+    splits = RepeatedStratifiedKFold(n_splits=FOLDS, n_repeats=3, random_state=0)  # equal for both models
     models = {"logistic regression": LogisticRegression(), "naive Bayes": GaussianNB()}
     values = {}
     for name, model in models.items():

@@ -1,8 +1,8 @@
-"""Do pictures of the same digit find one another? Pixels, and what a small network makes of them.
+"""Search pictures of the same digit, by their pixels and by the embeddings of a small network.
 
-The network learns from half of the pictures to put those of one digit together, and is judged on the other half, which
-other people wrote. Each of these searches all the others, and none finds itself. The last lines compare the two picture
-by picture.
+The network learns from half of the pictures that pictures of one digit are close. The other half, written by other
+people, is the test set. Each test picture searches all others. The last lines compare pixels and network picture by
+picture.
 
 Run: python examples/digits_retrieval.py
 
@@ -32,7 +32,7 @@ def pictures() -> tuple[Tensor, Tensor]:
 
 
 def trained(pixels: Tensor, digits: Tensor) -> nn.Module:
-    """A network that puts pictures of one digit together: supervised contrastive learning (Khosla et al. 2020)."""
+    """Train a network to embed equal digits close together: supervised contrastive learning (Khosla et al. 2020)."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 16))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4)
@@ -49,7 +49,7 @@ def trained(pixels: Tensor, digits: Tensor) -> nn.Module:
 
 
 def main() -> None:
-    """Print both, and their difference."""
+    """Print the results of pixels and network, and their difference."""
     pixels, digits = pictures()
     half = len(digits) // 2
     network = trained(pixels[:half], digits[:half])

@@ -1,8 +1,8 @@
 """Evaluate a detector after each epoch: COCO's and VOC's mean AP, a table by class, and a picture of the curves.
 
-The scenes are generated, and the "detector" knows the truth up to a jitter that shrinks in training; put your own in
-its place. The metrics are attributes of the module, as Lightning wants them: there, call `update` in `validation_step`
-and log in `on_validation_epoch_end`.
+The scenes are generated. The "detector" returns the truth with a jitter that shrinks in training; replace it by your
+own. The metrics are attributes of the module, as Lightning requires: there, call `update` in `validation_step` and log
+in `on_validation_epoch_end`.
 
 Run: python examples/evaluate_detector.py  (the picture needs the extra `plot`)
 
@@ -30,7 +30,7 @@ Images = list[dict[str, Tensor]]
 
 
 def scenes(images: int, generator: torch.Generator) -> Images:
-    """Images of one to six objects, as corner boxes."""
+    """Return images of one to six objects, as corner boxes."""
     out = []
     for _ in range(images):
         objects = int(torch.randint(1, 7, (1,), generator=generator))
@@ -42,7 +42,7 @@ def scenes(images: int, generator: torch.Generator) -> Images:
 
 
 class Detector(nn.Module):
-    """Sees each object with a jitter, invents some more, and has the metrics as attributes."""
+    """Detector that finds each object with a jitter, adds false ones, and has the metrics as attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Detector(nn.Module):
 
 
 def picture(metric: MeanAveragePrecision, path: str) -> None:
-    """Precision over recall of each class at IoU 0.5, and AP over IoU thresholds and areas."""
+    """Draw precision over recall of each class at IoU 0.5, and AP over IoU thresholds and areas."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:

@@ -1,7 +1,7 @@
-"""The figures of the literature that this package follows, drawn anew: hit curves, precision and recall, what AP sums.
+"""Draw figures of the literature: hit curves, precision and recall, the sum of average precision.
 
 - Zhu (2004), Recall, Precision and Average Precision: Figures 1 to 3. The curves of Figure 2, and the rankings of
-  Figure 3, whose compounds are not public, are made up to have the average precisions that the paper prints.
+  Figure 3, whose compounds are not public, are invented with the average precisions that the paper prints.
 - The Full Wiki, Recall (information retrieval): the documents, relevant and retrieved.
 - Gormanalysis, Precision and Recall: twelve scores, large data, a perfect ranking, models A and B, rectangles, AP@3.
 - Su & Zhang, Statistical Inference for Recall, Precision and Average Precision: their example of two algorithms.
@@ -40,15 +40,15 @@ from matplotlib.patches import Ellipse, FancyArrowPatch, Rectangle
 from torch import Tensor
 
 from torch_ap import BinaryAveragePrecision, plot
+from torch_ap.core.base.options import Interpolation
 from torch_ap.functional import Curve, curve
-from torch_ap.rules.options import Interpolation
 
 FOLDER = Path("figures")
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.5"
 
 
 def ranked(hits: str, name: str = "", interpolation: Interpolation = None) -> Curve:
-    """The curve of a ranking written as its hits and misses, best item first: "1101"."""
+    """Return the curve of a ranking, written as hits and misses from the best item on: "1101"."""
     target = torch.tensor([int(x) for x in hits])
     return curve(-torch.arange(len(hits)), target, name=name, interpolation=interpolation)
 
@@ -62,7 +62,7 @@ def canvas(width: float = 6.4, height: float = 4.8, columns: int = 1) -> tuple[F
 
 
 def zhu_1() -> Figure:
-    """Of a collection C a fraction pi is relevant; an algorithm selects a fraction t, of which h(t) is relevant."""
+    """Draw the relevant fraction pi of a collection C, and the relevant part h(t) of a selected fraction t."""
     figure, (ax,) = canvas(6, 3.6)
     ax.add_patch(Rectangle((0, 0), 10, 6, fill=False, edgecolor=GREY, linewidth=1.5))
     ax.add_patch(Ellipse((3.8, 3), 4, 3, facecolor=(BLUE, 0.25), edgecolor=BLUE, linewidth=1.5))
@@ -75,14 +75,14 @@ def zhu_1() -> Figure:
 
 
 def ranking_of(recall: Callable[[Tensor], Tensor], n: int, m: int, name: str) -> Curve:
-    """A ranking of n items whose recall r(t), t in [0, 1], is this function, as nearly as m hits can follow it."""
+    """Return the curve of n items, m of them hits, whose recall r(t), t in [0, 1], is closest to the function."""
     depth = torch.linspace(0, 1, n + 1, dtype=torch.float64)
     found = (recall(depth) * m + 0.5).floor()
     return curve(-torch.arange(n), found.diff().clamp(0, 1).long(), name=name)
 
 
 def with_average_precision(wanted: float, make: Callable[[float], Curve], low: float, high: float) -> Curve:
-    """What ``make`` gives for the number between these, with which AP grows, that has the AP wanted."""
+    """Return the curve from ``make`` with the target AP; AP grows with its argument between the two limits."""
     for _ in range(25):
         middle = (low + high) / 2
         low, high = (middle, high) if float(make(middle).average_precision) < wanted else (low, middle)
@@ -90,7 +90,7 @@ def with_average_precision(wanted: float, make: Callable[[float], Curve], low: f
 
 
 def zhu_2() -> Figure:
-    """A finds more at the top, B more in all: AP prefers A, the area under the hit curve B."""
+    """Draw two algorithms: A finds more at the top, B more in total. AP is higher for A, the area for B."""
     n, m = 10_000, 500
 
     def a(share: float) -> Curve:
@@ -109,7 +109,7 @@ def zhu_2() -> Figure:
 
 
 def zhu_3() -> Figure:
-    """Four algorithms on 14,906 compounds, 304 of them active."""
+    """Draw four algorithms on 14,906 compounds, 304 of them active."""
     n, m = 14_906, 304
 
     def normal(size: int) -> Tensor:
@@ -131,7 +131,7 @@ def zhu_3() -> Figure:
 
 
 def wiki_documents() -> Figure:
-    """Relevant documents left, others right; the retrieved ones in the oval."""
+    """Draw relevant documents on the left, others on the right, and the retrieved ones in the oval."""
     figure, (ax,) = canvas(6, 4)
     x, y = torch.rand(2, 220, generator=torch.Generator().manual_seed(2)) * torch.tensor([[10.0], [6.0]])
     inside = ((x - 5.4) / 2.6) ** 2 + ((y - 3) / 1.9) ** 2 < 1
@@ -142,8 +142,8 @@ def wiki_documents() -> Figure:
     ax.add_patch(Ellipse((5.4, 3), 5.2, 3.8, fill=False, edgecolor=BLUE, linewidth=2))
     hits, retrieved, relevant = int((inside & (x < 5)).sum()), int(inside.sum()), int((x < 5).sum())
     arrows: tuple[tuple[tuple[float, float], tuple[float, float]], ...] = (
-        ((7.4, 3), (3.6, 3)),  # of those retrieved
-        ((1.0, 0.9), (4.0, 3.4)),  # of those relevant
+        ((7.4, 3), (3.6, 3)),  # of the retrieved
+        ((1.0, 0.9), (4.0, 3.4)),  # of the relevant
     )
     for start, end in arrows:
         ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=16, color="black", linewidth=1.6))
@@ -179,7 +179,7 @@ def gorman_perfect() -> Figure:
 
 
 def gorman_models() -> Figure:
-    """The same decisions at 0.5; A is sure where it is right, B where it is wrong."""
+    """Draw two models with equal decisions at 0.5: A is sure of its correct decisions, B of its wrong ones."""
     target = torch.tensor([1, 1, 0, 0, 1, 1, 0, 0])
     scores = {
         "A": [0.95, 0.85, 0.73, 0.62, 0.48, 0.39, 0.12, 0.04],
@@ -191,7 +191,7 @@ def gorman_models() -> Figure:
 
 
 def gorman_rectangles() -> Figure:
-    """The sixteen scores that R draws after ``set.seed(4)``."""
+    """Draw the curve of the sixteen scores that R returns after ``set.seed(4)``."""
     right = [0.217, -0.542, 0.891, 0.596, 1.636, 0.689]
     wrong = [-2.281, -1.213, 0.897, 0.777, -0.433, -0.984, -0.617, -1.045, -0.966, -0.831]
     figure, (ax,) = canvas()
@@ -200,7 +200,7 @@ def gorman_rectangles() -> Figure:
 
 
 def gorman_at_3() -> Figure:
-    """All of the curve, and AP@3: three items, whose rectangles are widened so that 1 can be reached."""
+    """Draw the whole curve, and AP@3: three items, with wider rectangles, so that AP@3 can be 1."""
     scores = torch.tensor([0.840, -0.085, -0.264, -0.463, -0.551, -0.579, -0.708, -1.108, -1.170, -1.593])
     target = torch.tensor([1, 1, 0, 1, 1, 0, 0, 0, 0, 0])
     top = BinaryAveragePrecision(top_k=3)
@@ -236,7 +236,7 @@ def draw_images(ax: Axes, x: Tensor, y: Tensor) -> None:
 
 
 def geese_images() -> Figure:
-    """Three airplanes and a goose retrieved: precision 3/4, recall 3/5."""
+    """Draw three retrieved airplanes and a goose: precision 3/4, recall 3/5."""
     figure, (ax,) = canvas(6.4, 3.2)
     x = torch.tensor([1.2, 2.2, 1.4, 2.4, 4.0, 5.0, 6.0, 4.2, 5.2, 6.2])
     y = torch.tensor([2.2, 2.4, 1.2, 1.3, 2.5, 2.3, 2.6, 1.0, 1.3, 0.9])
@@ -247,7 +247,7 @@ def geese_images() -> Figure:
 
 
 def geese_threshold() -> Figure:
-    """The most airplane-like first; what lies before the threshold is retrieved."""
+    """Draw the images by descending score; the images before the threshold are retrieved."""
     figure, (ax,) = canvas(7.5, 1.8)
     draw_images(ax, torch.arange(1.0, 11.0), torch.zeros(10))
     ax.axvline(4.5, color=BLUE, linewidth=2)
@@ -263,7 +263,7 @@ def geese_curve() -> Figure:
 
 
 def geese_interpolated() -> Figure:
-    """Of one longer ranking: as observed, interpolated wherever recall changes, and at eleven recall levels."""
+    """Draw a longer ranking as observed, interpolated at all recalls, and at eleven recall levels."""
     figure, axes = canvas(14, 4.2, 3)
     interpolations: tuple[Interpolation, ...] = (None, "all-points", "11-point")
     for ax, interpolation in zip(axes, interpolations, strict=True):

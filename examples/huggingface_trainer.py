@@ -1,7 +1,7 @@
-"""Average precision with its interval as `compute_metrics` of Hugging Face's Trainer, which keeps the best epoch by it.
+"""Use average precision with its interval as `compute_metrics` of Hugging Face's Trainer, and keep the best epoch.
 
-The Trainer gathers all processes' predictions before it calls `compute_metrics`, on each of them, so the metric is told
-not to gather them once more. The model is a linear one; any that returns logits will do.
+The Trainer gathers the predictions of all processes and then calls `compute_metrics` in each of them, so the metric
+must not gather again. The model is linear; any model that returns logits works.
 
 Run: python examples/huggingface_trainer.py  (needs the extra `neighbours`)
 
@@ -28,7 +28,7 @@ Items = list[dict[str, Tensor]]
 
 
 class Classifier(nn.Module):
-    """Logistic regression as the Trainer wants it: the loss, then the logits."""
+    """Logistic regression in the form of the Trainer: it returns the loss, then the logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Classifier(nn.Module):
 
 
 def compute_metrics(found: EvalPrediction) -> dict[str, float]:
-    """The value, its interval and the chance level; the Trainer logs them as eval_ap, eval_ap_low, ..."""
+    """Return the value, its interval and the chance level; the Trainer logs them as eval_ap, eval_ap_low, ..."""
     metric = BinaryAveragePrecision(sync_on_compute=False)
     metric.update(torch.from_numpy(found.predictions), torch.from_numpy(found.label_ids))
     return {name: value.item() for name, value in metric.summary().items()}

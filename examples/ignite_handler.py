@@ -1,4 +1,4 @@
-"""Average precision with its interval in Ignite: a handler for any metric of this package, and early stopping by it.
+"""Log average precision with its interval in Ignite, with a handler for any metric of torch_ap, and stop early by it.
 
 Run: python examples/ignite_handler.py  (needs the extra `neighbours`)
 

@@ -1,4 +1,4 @@
-"""Log average precision with its interval from a LightningModule; find it in the trainer, in CSV and in TensorBoard.
+"""Log average precision with its interval from a LightningModule, and read it from the trainer, CSV and TensorBoard.
 
 Run: python examples/lightning_logging.py  (needs the extra `neighbours`)
 
@@ -71,7 +71,7 @@ def data() -> tuple[TensorDataset, TensorDataset]:
 
 
 def logged(csv_folder: str, tensorboard_folder: str) -> dict[str, dict[str, float]]:
-    """The last values of both logs, by name."""
+    """Return the last values of both logs, by name."""
     *_, last = csv.DictReader((pathlib.Path(csv_folder) / "metrics.csv").read_text().splitlines())
     events = EventAccumulator(tensorboard_folder).Reload()
     scalars = {name: events.Scalars(name)[-1].value for name in events.Tags()["scalars"]}

@@ -1,7 +1,7 @@
-"""Validate on two processes with Lightning: AP is wrong without the ids of the items, and exact with them.
+"""Validate in two processes with Lightning: AP is wrong without the ids of the items, and exact with them.
 
-Lightning gives each process its share of the items by a DistributedSampler, which repeats some so that all shares are
-equally long. The metric gathers all shares, and counts an item twice unless its id says that it has been there.
+Lightning distributes the items with a DistributedSampler, which repeats some items to make all shares equally long. The
+metric gathers all shares, and counts repeated items twice unless they have ids.
 
 Run: torchrun --nproc_per_node 2 examples/lightning_padding.py  (needs the extra `neighbours`)
 
@@ -25,7 +25,7 @@ from torch_ap import BinaryAveragePrecision
 
 
 class Ranker(LightningModule):
-    """Of a model only its scores, which come with the items here."""
+    """Model whose scores are part of the items."""
 
     def __init__(self) -> None:
         super().__init__()

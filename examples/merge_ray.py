@@ -1,7 +1,7 @@
-"""Score shards of the data in tasks of Ray, and merge what they return.
+"""Score shards of the data in tasks of Ray, and merge their results.
 
-Each task returns the state of its metrics as bytes: the exact scores, and counts of bins, which take the same room for
-any number of items. What a task of Spark returns would be merged by the same line.
+Each task returns the states of its metrics as bytes: the exact scores, and counts in bins, whose size does not depend
+on the number of items. Results of Spark tasks are merged by the same line.
 
 Run: python examples/merge_ray.py  (needs the extra `neighbours`)
 
@@ -31,7 +31,7 @@ SHARDS = 4
 
 
 def metrics() -> dict[str, torch_ap.MulticlassAveragePrecision]:
-    """The same settings in every task."""
+    """Return the metrics, with equal settings in every task."""
     return {
         "exact": torch_ap.MulticlassAveragePrecision(10),
         "2^7 bins": torch_ap.MulticlassAveragePrecision(10, bins=1 << 7),
@@ -40,7 +40,7 @@ def metrics() -> dict[str, torch_ap.MulticlassAveragePrecision]:
 
 @ray.remote
 def evaluate(model: LogisticRegression, images: ndarray, digits: ndarray) -> dict[str, bytes]:
-    """What one task does: its images, and the bytes of each metric."""
+    """Score the images of a task, and return the bytes of each metric."""
     scores = torch.tensor(model.predict_proba(images))
     found = {}
     for name, metric in metrics().items():

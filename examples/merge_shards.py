@@ -1,7 +1,7 @@
-"""Evaluate shards of the data in separate processes, as an array job does, and merge what they leave.
+"""Evaluate shards of the data in separate processes, as an array job does, and merge their results.
 
-Each process writes the state of its metric as bytes: the exact scores, and counts in learnt bins, which take the same
-room for any number of items. The last step reads the files, in any order.
+Each process writes the state of its metric as bytes: the exact scores, and counts in learnt bins, whose size does not
+depend on the number of items. The last step reads the files, in any order.
 
 Run: python examples/merge_shards.py
 
@@ -27,7 +27,7 @@ SHARDS = 4
 
 
 def metrics() -> dict[str, torch_ap.BinaryAveragePrecision]:
-    """The same settings in every process. A pilot of 50 suits so few items; the default learns from 65,536."""
+    """Return the metrics, with equal settings in every process. A pilot of 50 suits few items (default 65,536)."""
     return {
         "exact": torch_ap.BinaryAveragePrecision(),
         "adaptive": torch_ap.BinaryAveragePrecision(bins="adaptive", pilot=50, tolerance=0.1),
@@ -35,13 +35,13 @@ def metrics() -> dict[str, torch_ap.BinaryAveragePrecision]:
 
 
 def items() -> tuple[Tensor, Tensor]:
-    """Tumours ranked by their mean radius, large ones first; malignant ones are to be found."""
+    """Return the mean radius of tumours as scores, and whether they are malignant."""
     measured, benign = load_breast_cancer(return_X_y=True)
     return torch.tensor(measured[:, 0]), 1 - torch.tensor(benign)
 
 
 def evaluate(shard: int, folder: pathlib.Path) -> None:
-    """What one job does: every fourth item, and a file per metric."""
+    """Evaluate every fourth item, and write a file per metric."""
     preds, target = items()
     for name, metric in metrics().items():
         metric.update(preds[shard::SHARDS], target[shard::SHARDS])

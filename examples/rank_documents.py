@@ -1,7 +1,7 @@
-"""Train a small dense retriever and watch its ranking, epoch by epoch, with MAP, MAP@10 and P@5.
+"""Train a small dense retriever and log MAP, MAP@10 and P@5 of its ranking after each epoch.
 
-Texts are generated: each document draws words from a few topics, and a query is a short draw from one topic, worded
-with that topic's synonyms, so that words alone do not match. The relevant documents of a query are those of its topic.
+The texts are generated. The words of a document come from a few topics. A query contains a few synonyms from one topic,
+so that the words themselves do not match. The documents of this topic are relevant.
 
 Run: python examples/rank_documents.py
 
@@ -30,7 +30,7 @@ EPOCHS = 8
 
 
 def texts(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Word counts of documents and queries, and the topic of each."""
+    """Return word counts of documents and queries, and the topic of each."""
     vocabulary = TOPICS * WORDS_A_TOPIC * 2 + COMMON
 
     def draw(topics: Tensor, length: int, synonyms: bool) -> Tensor:
@@ -62,7 +62,7 @@ class Retriever(nn.Module):
 def train_epoch(
     model: Retriever, optimizer: torch.optim.Optimizer, data: tuple[Tensor, ...], generator: torch.Generator
 ) -> None:
-    """Each query against its batch's documents: those of its topic should score highest."""
+    """Train each query to score the documents of its topic highest in its batch."""
     documents, document_topics, queries, query_topics = data
     for places in torch.randperm(len(queries), generator=generator).split(50):  # type: ignore[no-untyped-call]
         some = torch.randint(len(documents), (200,), generator=generator)
@@ -75,7 +75,7 @@ def train_epoch(
 
 @torch.no_grad()
 def validate(model: Retriever, metrics: MetricCollection, data: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    """One row per query, in batches of queries; all measures share one state and one sort."""
+    """Compute all measures, in batches of queries; they share one state and one sort."""
     documents, document_topics, queries, query_topics = data
     metrics.reset()
     for places in torch.arange(len(queries)).split(64):  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""Recommend films to users of a generated catalogue: popularity against factors, among all films and among samples.
+"""Recommend films from a generated catalogue: compare popularity and factors, among all films and among samples.
 
-Each user has seen some films and will like one more, which is left out of training (leave-one-out). Both systems rank
-all films that the user has not seen. Then they rank the film among 100 sampled others, as many papers did: values are
-far higher, and the systems are further apart in nDCG. The correction, which estimates from the samples what all films
-would have said, comes nearer.
+Each user has seen some films, and likes one more, which is left out of training (leave-one-out). Both systems rank all
+films that the user has not seen. Then they rank the film among 100 sampled others, as many papers do. This gives far
+higher values, and a larger difference in nDCG. The correction estimates the values for all films from the samples and
+is closer to them.
 
 Run: python examples/recommender.py
 
@@ -29,7 +29,7 @@ K = [5, 20]
 
 
 def interactions(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(U, I) bool, what each user has seen; and (U,) the film that each likes next."""
+    """Return the films that each user has seen, (U, I) bool, and the film that each likes next, (U,)."""
     taste = torch.randn(USERS, FACTORS, generator=generator)
     kinds = torch.randn(FILMS, FACTORS, generator=generator)
     popularity = -1.2 * torch.arange(1, FILMS + 1).log()[torch.randperm(FILMS, generator=generator)]
@@ -70,7 +70,7 @@ def main() -> None:
         offered = scores.masked_fill(seen, scores.min() - 1)
         part = sampled(offered, liked, generator)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # says that samples mislead
+            warnings.simplefilter("ignore", UserWarning)  # the warning about sampled items
             of_sample = recommendation_at_k(part, first, k=K, sampled_from=FILMS)
         estimate = recommendation_at_k(part, first, k=K, sampled_from=FILMS, correction="least-squares")
         for what, one in ((f"{SAMPLED} sampled films", of_sample), ("corrected", estimate)):

@@ -1,8 +1,8 @@
 r"""Compare search engines: DataFrames in, a table out.
 
-scikit-learn's digits are the documents, and 300 of them are queries that look for their like. Three engines score
-pixels by cosine, by Euclidean distance, and in 8 principal components; each hands in a DataFrame of its 100 best
-documents, as services log them. Relevant is the same digit.
+scikit-learn's digits are the documents, and 300 of them are queries. Pictures of the same digit are relevant. Three
+engines score pixels by cosine, by Euclidean distance, and in 8 principal components. Each returns a DataFrame of its
+100 best documents, as in the logs of search services.
 
 Run: python examples/search_tables.py
 
@@ -20,6 +20,7 @@ It prints:
     P@10     euclidean     0.9153*   0.8897    0.9347          -
     P@10     8 components  0.8767    0.8469    0.9007  1.205e-06
     9,215 of the 30,000 documents of `cosine` have no judgement, and are not relevant
+    `euclidean` has tied scores in 216 queries, where the order of the documents' names decides between relevant and other documents: descending as text, so that 'd9' precedes 'd10'
     8,929 of the 30,000 documents of `euclidean` have no judgement, and are not relevant
     9,440 of the 30,000 documents of `8 components` have no judgement, and are not relevant
     AP@100: divided by all relevant documents (`denominator='relevant'`)
@@ -35,7 +36,7 @@ It prints:
     \end{tabular}
 
     queries that cosine finds least for: q5, q77, q54
-"""
+"""  # noqa: E501
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ QUERIES, LISTED = 300, 100
 
 
 def hits(scores: NDArray[np.float64]) -> pd.DataFrame:
-    """A row per document that an engine lists; ids are text, as in a log."""
+    """Return a row per document of an engine; ids are text, as in a log."""
     places = np.argsort(-scores, axis=1)[:, :LISTED]
     return pd.DataFrame(
         {

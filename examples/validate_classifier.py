@@ -42,7 +42,7 @@ def main() -> None:
     network = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, CLASSES))
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     # A class's ranking compares images with one another, and logits of different images have no common zero: the
-    # softmax gives them one, and must be asked for. The three conventions share one state.
+    # softmax gives them one, and must be enabled. The three conventions share one state.
     metrics = MetricCollection(
         {
             "AP": MulticlassAveragePrecision(CLASSES, normalization="softmax"),

@@ -1,4 +1,4 @@
-"""What all tests share: drawing rankings with ties, the folder of public data, and accelerators."""
+"""Fixtures and hooks shared by all tests: random generators, public data, accelerators and processes."""
 
 import contextlib
 import gc
@@ -7,20 +7,20 @@ import pathlib
 
 import pytest
 
-gc.disable()  # what is imported and collected stays; looking for garbage among it takes a seventh of the time of both
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # which processes that tests start inherit
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # of ranx: compiling takes longer than the few queries that it is given
+gc.disable()  # imported modules and collected tests stay; garbage collection among them takes a seventh of both times
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the processes that tests start
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # for ranx: compilation takes longer than its few queries
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """With ``-n``, workers steal tests from one another; an option in setup.cfg would need pytest-xdist without it."""
+    """Let the workers of ``-n`` steal tests; an option in setup.cfg would require pytest-xdist without ``-n``."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "worksteal"
 
 
 def pytest_sessionstart(session):
-    """How torch and hypothesis run; a process that only deals the tests to workers would import them for nothing."""
+    """Configure torch and hypothesis, except in a process that only distributes tests to workers."""
     if getattr(session.config.option, "numprocesses", None):
         gc.enable()
         return
@@ -29,11 +29,11 @@ def pytest_sessionstart(session):
 
     settings.register_profile("here", deadline=None, max_examples=60, derandomize=True)
     settings.load_profile("here")
-    torch.set_num_threads(1)  # on a busy machine more spend ten times as long, waiting for one another
+    torch.set_num_threads(1)  # with more threads on a busy machine, tests take ten times as long
 
 
 def pytest_generate_tests(metafunc):
-    """Tests for accelerators run on the emulated one, and on a real one where there is one."""
+    """Run accelerator tests on the emulated device, and on a real one if there is one."""
     if metafunc.definition.get_closest_marker("gpu"):
         import torch
 
@@ -43,10 +43,10 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(autouse=True)
 def accelerator(request):
-    """What made the host wait for the emulated device, on tests that are marked ``gpu``; else None."""
+    """Return the record of host waits of the emulated device in tests marked ``gpu``, else None."""
     if getattr(request, "param", None) != "emulated":
         return None
-    from tests import emulated
+    from tests.support import emulated
 
     stack = contextlib.ExitStack()
     request.addfinalizer(stack.close)  # noqa: PT021 - of a generator each test would wait for the end
@@ -55,8 +55,8 @@ def accelerator(request):
 
 @pytest.fixture(autouse=True, scope="session")
 def _threads_whatever_the_machine():
-    """Large inputs are shared among threads even on a machine with one processor."""
-    from torch_ap.ranking import order
+    """Share large inputs among threads even on a machine with one processor."""
+    from torch_ap.core.ranking import order
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order, "workers", lambda size: 2 if size >= order._THREADING_PAYS else 1)
@@ -72,7 +72,7 @@ def generator():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
-    """No file of tests is read a second time, in search of examples in docstrings: those are in the package."""
+    """Skip the doctest collectors of test files: only the package contains examples in docstrings."""
     return [collector for collector in (yield) if type(collector).__name__ != "DoctestModule"]
 
 
@@ -82,19 +82,20 @@ def _needs_ranks(item):
 
 @pytest.fixture(scope="session")
 def ranks(request):
-    """Runs a function on two gloo processes, which are started once."""
-    from tests import two_ranks
+    """Return a callable that runs a function on two gloo processes, which start once."""
+    from tests.support import two_ranks
 
-    # by their place below the folder that the processes start in, the one place where Python 3.11 looks
+    # module names relative to the start folder of the processes; Python 3.11 searches only there
     pool = two_ranks.Ranks({f"tests.{item.module.__name__}" for item in request.session.items if _needs_ranks(item)})
     yield pool
     pool.close()
 
 
 def pytest_collection_finish():
-    """What is there before the first test stays, and is not looked through for garbage again and again.
+    """Exclude the objects that exist before the first test from garbage collection.
 
-    Nor is what tests make, nearly all of which is gone when its last user is: to look every 700 objects takes 4%.
+    Tests create few reference cycles, so a collection at every 700 objects, which takes 4% of the time, is not
+    needed.
     """
     gc.collect()
     gc.freeze()
@@ -103,13 +104,13 @@ def pytest_collection_finish():
 
 
 def pytest_collection_modifyitems(items):
-    """What needs the two ranks comes first, so that of several workers one runs it; what takes long comes next."""
+    """Sort the tests that need two processes first, so that one worker runs them all, then the slow tests."""
     items.sort(key=lambda item: (not _needs_ranks(item), item.get_closest_marker("slow") is None))
 
 
 @pytest.fixture
 def public_data():
-    """The folder of public test data, which is not part of the repository."""
+    """Return the folder of public test data, which is not part of the repository."""
     folder = os.environ.get("TORCH_AP_TEST_DATA")
     if not folder:
         pytest.skip("TORCH_AP_TEST_DATA does not name the folder of public test data")

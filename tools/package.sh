@@ -59,7 +59,7 @@ if [ -n "$full" ]; then
     tests=(-n 2 tests)
 else # what the wheel asks for, and no more, but for what runs the tests
     pip install --quiet --no-compile -c constraints.txt "$wheel" hypothesis pytest pytest-xdist
-    tests=(-q tests/test_average_precision.py tests/test_layers.py tests/test_package.py)
+    tests=(-q tests/core/test_average_precision.py tests/test_layers.py tests/apps/test_package.py)
 fi
 pip check
 torch-ap --version | grep -x "torch-ap $version"

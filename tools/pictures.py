@@ -25,7 +25,7 @@ STYLE = {
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
-    """The blocks of a page that run: "python" or "console", the code, and the picture below it if there is one."""
+    """Return the executed blocks of a page: "python" or "console", the code, and the picture below it, if any."""
     pattern = r"^```(python|console)\n(.*?)^```|^!\[[^]]*\]\((pictures/\S+)\)"
     found = re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     for (kind, code, _), (_, _, picture) in zip(found, [*found[1:], ("", "", "")], strict=False):
@@ -34,7 +34,7 @@ def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
 
 
 def drawn() -> Figure:
-    """The one figure that a block has drawn."""
+    """Return the one figure that a block has drawn."""
     (number,) = plt.get_fignums()
     return plt.figure(number)
 

@@ -1,9 +1,9 @@
 """Average precision for PyTorch: exact, named, fast.
 
 ===============================  =====================================================================
-name                             what it is
+name                             description
 ===============================  =====================================================================
-AveragePrecision                 makes the metric of the task that is named
+AveragePrecision                 constructor of the metric of a task
 BinaryAveragePrecision           AP of one ranking
 MulticlassAveragePrecision       AP of each class against the rest, and their average
 MultilabelAveragePrecision       AP of each label, and their average
@@ -11,7 +11,7 @@ RetrievalMAP                     mean AP over queries
 RetrievalPrecision               mean precision at k over queries
 RetrievalRecall                  mean recall at k over queries
 RetrievalPrecisionRecallCurve    mean precision and recall at every rank over queries
-RetrievalRecallAtFixedPrecision  the highest recall at a rank whose precision is high enough
+RetrievalRecallAtFixedPrecision  highest recall at a rank with a minimum precision
 RetrievalFBeta                   mean F_beta at k over queries
 RetrievalRPrecision              mean R-precision over queries
 RetrievalFallOut                 mean fall-out at k over queries
@@ -19,34 +19,36 @@ RetrievalHitRate                 share of queries with a relevant item in the to
 RetrievalNormalizedDCG           mean normalized discounted cumulative gain over queries
 RetrievalAUROC                   mean area under the ROC curve over queries
 RetrievalMRR                     mean reciprocal rank of the first relevant item
+RetrievalRankBiasedPrecision     mean rank-biased precision over queries
 EmbeddingMAP                     mean AP of queries that search a gallery by their embeddings
 MeanAveragePrecision             COCO's mean AP and AR of object detectors
-LVISMeanAveragePrecision         LVIS's, where no image was searched for every category
+LVISMeanAveragePrecision         LVIS's mean AP and AR, for images annotated with some of the categories
 VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
 OpenImagesMeanAveragePrecision   Open Images' mean AP: groups, hierarchies of classes
 NuScenesMeanAveragePrecision     nuScenes' mean AP of centres by their distance
-merge                            metrics of separate jobs as one
-evaluate                         measures of a search run, or of several, in one call
-IndexEncoder                     names of queries as the integers that metrics take
-Convention                       which average precision is meant, as one value
-classification                   the metrics of classifiers, the first four above
-retrieval                        the metrics over queries, those named Retrieval...
-detection                        the metrics of object detectors
-functional                       the same, and more, as functions of tensors
+merge                            merges metrics of separate jobs
+evaluate                         measures of one or several search runs in one call
+IndexEncoder                     encodes names of queries as integers for the metrics
+Convention                       settings of an average precision as one value
+classification                   metrics of classifiers, the first four above
+retrieval                        metrics over queries, named Retrieval...
+detection                        metrics of object detectors
+functional                       these measures and more as functions of tensors
 inference                        chance level, intervals, comparisons
-report                           writes what a metric found as one page
+report                           writes the results of a metric as one page
 ===============================  =====================================================================
 
-Beside them: ``torch_ap.plot`` (pictures), ``torch_ap.files`` (TREC, COCO, LVIS, VOC, YOLO), ``torch_ap.sklearn`` (a
+Further modules: ``torch_ap.plot`` (figures), ``torch_ap.files`` (TREC, COCO, LVIS, VOC, YOLO), ``torch_ap.sklearn`` (a
 scorer) and the command ``torch-ap``.
 
-Everything here is imported when it is first asked for, so that ``torch-ap --help`` need not wait for torch.
+Names are imported on first use, so that ``torch-ap --help`` does not import torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch_ap._version import __version__
+from torch_ap.core.base.lazy import lazy_exports
+from torch_ap.core.measures.names import METRICS
 
 if TYPE_CHECKING:
     from torch_ap import classification, detection, functional, inference, retrieval
@@ -56,7 +58,8 @@ if TYPE_CHECKING:
         MulticlassAveragePrecision,
         MultilabelAveragePrecision,
     )
-    from torch_ap.curve.convention import Convention
+    from torch_ap.core.measures.convention import Convention
+    from torch_ap.core.metric.merging import merge
     from torch_ap.detection import (
         LVISMeanAveragePrecision,
         MeanAveragePrecision,
@@ -64,7 +67,6 @@ if TYPE_CHECKING:
         OpenImagesMeanAveragePrecision,
         VOCMeanAveragePrecision,
     )
-    from torch_ap.metrics.merging import merge
     from torch_ap.reports import report
     from torch_ap.retrieval import (
         EmbeddingMAP,
@@ -82,7 +84,7 @@ if TYPE_CHECKING:
         RetrievalRecallAtFixedPrecision,
         RetrievalRPrecision,
     )
-    from torch_ap.runs.evaluation import evaluate
+    from torch_ap.retrieval.runs.evaluate import evaluate
 
 __all__ = [
     "AveragePrecision",
@@ -118,31 +120,15 @@ __all__ = [
     "merge",
     "report",
     "retrieval",
+    *METRICS,
 ]
 
-_MODULES = ("classification", "detection", "files", "functional", "inference", "metrics", "plot", "retrieval")
-# where names are that are no modules
-_HOMES = (
-    "curve.convention",
-    "metrics.merging",
-    "classification",
-    "retrieval",
-    "detection",
-    "reports",
-    "runs.evaluation",
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    __all__,
+    (
+        *("core.measures.convention", "core.metric.merging", "classification", "retrieval", "detection", "reports"),
+        "retrieval.runs.evaluate",
+    ),
+    ("classification", "detection", "files", "functional", "inference", "plot", "retrieval"),
 )
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for and keep it."""
-    if name in _MODULES:
-        return import_module(f"torch_ap.{name}")
-    if name in __all__:
-        homes = (import_module(f"torch_ap.{home}") for home in _HOMES)
-        globals()[name] = next(vars(home)[name] for home in homes if name in vars(home))
-        return globals()[name]
-    raise AttributeError(f"module 'torch_ap' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})

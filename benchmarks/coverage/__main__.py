@@ -48,12 +48,12 @@ def main() -> None:
         f"{_OPENING.read_text()}\n"
         f"Made by `python -m benchmarks.coverage --repetitions {size.repetitions} --resampled {size.resampled}{only}`."
         "\n\n"
-        'n is the number of items, m that of hits: "fixed" where every sample has m hits, "random" where each item is '
-        "a hit with probability m / n. Hits score as N(d', 1), misses as N(0, 1), and coverage is of the limit that AP "
-        "tends to. A row that sums up several configurations has their least, median and greatest share; unless the "
-        "section says otherwise, these are 3,000 and 10,000 items with 50, 245 and 1,000 hits and d' of 0, 1, 2 and 3. "
-        '"s.e." is the Monte Carlo standard error of a share p of R repetitions, sqrt(p (1 - p) / R), or the largest '
-        "of those of several configurations."
+        'n is the number of items, m the number of hits: "fixed" if every sample has m hits, "random" if each item is '
+        "a hit with probability m / n. The scores of hits are N(d', 1), of misses N(0, 1), and the truth is the limit "
+        "of AP. A row that combines several configurations has their least, median and greatest share. Unless the "
+        "section has its own, the configurations are 3,000 and 10,000 items with 50, 245 and 1,000 hits and d' of 0, "
+        '1, 2 and 3. "s.e." is the Monte Carlo standard error of a share p of R repetitions, sqrt(p (1 - p) / R), or '
+        "the largest standard error of several configurations."
     )  # fmt: skip
     sections = [section for name in _PARTS if name in given.only for section in _PARTS[name].sections(size)]
     for lines in run_all(sections, given.processes):

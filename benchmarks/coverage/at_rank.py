@@ -9,9 +9,8 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.inference.at_k_intervals import Cut, window
-from torch_ap.inference.interval import wilson
-from torch_ap.inference.student import normal_quantile
+from torch_ap.inference.at_rank import Cut, window
+from torch_ap.inference.record import normal_quantile, wilson
 
 # (n, pi, d', k)
 BOTH_DESIGNS = (
@@ -91,7 +90,7 @@ def _both(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         "\n## Precision and recall at rank k, both designs where m is random: "
         f"{count} repetitions of each configuration\n",
-        'Design "stratified" supposes that m is fixed, which it is not here.\n',
+        'Design "stratified" assumes a fixed m, which is wrong here.\n',
     ]
     out += report.head(
         "what", "design", "(n, pi, d', k)", "limit", "covers 80%", "covers 95%", "s.e. at most", "mean width at 95%",
@@ -122,8 +121,8 @@ def _deep(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         f"\n## Precision and recall at rank k, deep: {count} repetitions of each of {len(_DEEP)} configurations\n",
         "(n, m) = (3000, 245) or (10000, 1000), d' of 1 or 2, k = m / 2, m, 2 m or 5 m; all intervals in Wilson's "
-        f'form. The variance "{_BINOMIAL}" is right for recall at a fixed threshold; deep in a ranking, where few hits '
-        "stand near rank k, the stratified variance of recall is nearly the same.\n",
+        f'form. The variance "{_BINOMIAL}" is correct for recall at a fixed threshold. Deep in a ranking, with few '
+        "hits near rank k, the stratified variance of recall is nearly equal to it.\n",
     ]
     out += report.head("m", "what", "variance", "level", *_COLUMNS)
     for random_m in (True, False):
@@ -139,8 +138,8 @@ def _small(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         f"\n## Precision and recall at rank k, small k: {count} repetitions of each of {cases} configurations "
         "per row\n",
-        f"(n, pi) = {', '.join(map(str, _SIZES))}, d' of 1, 2 or 3; each design where it is right: \"iid\" where m is "
-        'random, "stratified" where it is fixed.\n',
+        f"(n, pi) = {', '.join(map(str, _SIZES))}, d' of 1, 2 or 3; each design with its samples: \"iid\" with random "
+        'm, "stratified" with fixed m.\n',
     ]  # fmt: skip
     out += report.head("k", "what", "design", "level", *_COLUMNS)
     for k, (random_m, own) in itertools.product(

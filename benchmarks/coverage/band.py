@@ -8,10 +8,10 @@ import torch
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, drawn
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.curve.interpolation import at_levels
-from torch_ap.inference import bootstrap
+from torch_ap.core.measures.interpolation import precision_at_levels
+from torch_ap.core.ranking import hit_curve
+from torch_ap.inference import resampling
 from torch_ap.inference.resampling import Resampling
-from torch_ap.ranking import hit_curve
 
 _RECALL = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 _CASES = list(itertools.product(((300, 30), (3000, 245)), (1.0, 2.0)))
@@ -35,8 +35,8 @@ def band(
     tails = torch.tensor([[(1 - level) / 2, (1 + level) / 2] for level in LEVELS], dtype=torch.float64)
     curve = drawn(n, m, distance, random_m, repetitions, generator)
     for one in hit_curve.split(curve):
-        values = bootstrap.replicates(
-            one, lambda resample: at_levels(resample, levels), "iid" if random_m else "stratified",
+        values = resampling.replicates(
+            one, lambda resample: precision_at_levels(resample, levels), "iid" if random_m else "stratified",
             Resampling(_REPLICATES, generator),
         )  # fmt: skip
         ends = torch.nanquantile(values, tails.flatten(), dim=0).reshape(len(LEVELS), 2, len(_RECALL))
@@ -57,7 +57,7 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
         f"\n## Band of precision, `precision_band`: {options.resampled // 2} repetitions of each of {len(_CASES)} "
         "configurations\n",
         f"(n, m) = (300, 30) or (3000, 245), d' of 1 or 2; {_REPLICATES} replicates. Interpolation takes "
-        "maxima, so that at the ends of the curve a sample's precision lies above the limit: at recall 0 it is the "
+        "maxima, so that at the ends of the curve the precision of a sample is above the limit: at recall 0 it is the "
         "highest precision of all, at recall 1 the precision at the last hit.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")

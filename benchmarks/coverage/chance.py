@@ -9,12 +9,12 @@ from torch import Tensor
 from benchmarks.coverage import expected, report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.curve.convention import Convention
-from torch_ap.inference import chance_test, random_average_precision
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import chance_test, published, random_average_precision
 from torch_ap.inference.hits import RandomHits
-from torch_ap.inference.published import NormalLaw, variances
-from torch_ap.inference.student import normal_quantile
-from torch_ap.ranking.hit_curve import HitCurve
+from torch_ap.inference.published import NormalLaw
+from torch_ap.inference.record import normal_quantile
 
 _LAWS = ((3000, 245), (100, 10))
 _NOMINAL = (0.05, 0.01, 0.001)
@@ -83,7 +83,7 @@ def slides(n: int, m: int, *, repetitions: int, generator: torch.Generator) -> T
         r = (places <= t).sum(1) / m
         _estimates(found, (t,), r.double(), torch.sqrt(r * (1 - r) / m).double(), float(RandomHits(n, m, t).mean) / m)
     value = Convention()(curve)
-    for name, variance in (("survival", variances.survival), ("sigma_ap", variances.sigma_ap)):
+    for name, variance in (("survival", published.survival), ("sigma_ap", published.sigma_ap)):
         for about, truth in (("E(AP)", float(chance.mean)), ("m / (n + 1)", m / (n + 1))):
             _estimates(found, (name, about), value, variance(curve).sqrt(), truth)
     return found
@@ -123,7 +123,7 @@ def _laws(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
 def _tests(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         f"\n## Random rankings, `chance_test`: rejections in % of {count} rankings\n",
-        f'"permutation" draws {_REPLICATES} permutations. "10" under scores: ten different ones, with many ties.\n',
+        f'"permutation" draws {_REPLICATES} permutations. "10" under scores: ten distinct scores, with many ties.\n',
     ]
     out += report.head("method", "(n, m)", "scores", "at nominal 5", "s.e.", "at nominal 1", "s.e.")
     for (method, n, m, grades), shares in found.items():
@@ -135,8 +135,8 @@ def _tests(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
 def _slides(found: Tally, count: int) -> list[str]:
     out = [
         f"\n## Su & Zhang's simulation: {count} random rankings of (n, m) = {_SLIDES}\n",
-        "In brackets: what they printed, from 10,000 rankings. The intervals are value ± z standard error; for r(t) "
-        "the standard error is that of the survival function, sqrt(r (1 - r) / m). The standard error of a coverage c "
+        "In brackets: their printed values, from 10,000 rankings. The intervals are value ± z standard error; for r(t) "
+        "the standard error of the survival function, sqrt(r (1 - r) / m). The standard error of a coverage c "
         f"is sqrt(c (1 - c) / {count}): {Share(0.8 * count, count).error:.4f} at 80%, "
         f"{Share(0.95 * count, count).error:.4f} at 95%.\n",
     ]

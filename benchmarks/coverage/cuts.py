@@ -78,9 +78,10 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## Operating points of a detector, `operating_points`, at 95%: {options.resampled // 2} repetitions of "
         f"{sizes}\n",
-        "The detectors and the images are those of the section above. Coverage is of what the threshold of each class "
-        f"gives on {_LIMIT} images; it is chosen on the same images, or given, the best one there. Optimism is what "
-        "the sample gives more, on average. The s.e. takes the classes of one data set for independent.\n",
+        "Detectors and images as in the section above. The truth is the result of the threshold of each class on "
+        f"{_LIMIT} images. The threshold is chosen on the same images as the interval, or is the best one of the "
+        f"{_LIMIT} images. Optimism is the mean of the sample minus the truth. The s.e. treats the classes of one data "
+        "set as independent.\n",
     ]
     out += report.head("wanted", "what", "ground truths", "intervals", "covers", "s.e.", "mean width", "optimism")
     for wanted, name, size in itertools.product(_WANTED, _RATIOS, _GROUND_TRUTHS):

@@ -13,10 +13,10 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.inference import bootstrap
-from torch_ap.inference.difference import GroupComparison
-from torch_ap.inference.images.bootstrap import METHODS, class_intervals_of, ends, image_replicates
-from torch_ap.inference.images.comparison import METHODS as COMPARED
+from torch_ap.detection.inference.comparison import METHODS as COMPARED
+from torch_ap.detection.inference.resampled import METHODS, class_intervals_from_replicates, ends, image_replicates
+from torch_ap.inference import resampling
+from torch_ap.inference.record import GroupComparison
 from torch_ap.inference.resampling import Resampling
 
 _SIZES = ((5, 50), (5, 200), (40, 300))
@@ -97,8 +97,8 @@ def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Gener
             low, high = ends(values[:, 0], a, method, _LEVEL)
             tally(found, ("covers", method), bool(low <= truth <= high), float(high - low))
         gaps = values[:, 0] - values[:, 1]
-        normal = math.erfc(float(abs(a - b) / bootstrap.standard_error(gaps)) / math.sqrt(2))
-        tally(found, ("rejects", "bootstrap-percentile"), bootstrap.two_sided(gaps) <= 1 - _LEVEL)
+        normal = math.erfc(float(abs(a - b) / resampling.standard_error(gaps)) / math.sqrt(2))
+        tally(found, ("rejects", "bootstrap-percentile"), resampling.two_sided_p_value(gaps) <= 1 - _LEVEL)
         tally(found, ("rejects", "bootstrap-normal"), normal <= 1 - _LEVEL)
     return found
 
@@ -120,7 +120,7 @@ def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.
         resampling = Resampling(_REPLICATES, generator)
         values = image_replicates([sample.ranked], resampling, sample.interpolation, lists=[slice(None)])[:, 0]
         for method in METHODS:
-            interval = class_intervals_of(sample.ranked, values, sample.each_class(), method, _LEVEL)
+            interval = class_intervals_from_replicates(sample.ranked, values, sample.each_class(), method, _LEVEL)
             ends = zip(interval.low.tolist(), interval.high.tolist(), strict=True)
             for label, count, (low, high) in zip(
                 table["class"].tolist(), table["ground_truths"].tolist(), ends, strict=True
@@ -169,8 +169,8 @@ def _lines_of_classes(found: dict[tuple[Any, ...], Tally], options: Options) -> 
     out = [
         f"\n## AP of each class of a detector, over images: {options.resampled} repetitions\n",
         f"The first of these detectors on {images} images with {classes} classes. {_REPLICATES} replicates. The truth "
-        f"is the AP of {_LIMIT} images. Classes whose interval has NaN ends, as those in one image, are left out; the "
-        "s.e. takes intervals of one data set for independent.\n",
+        f"is the AP of {_LIMIT} images. Classes whose interval has NaN ends, such as classes in one image, are left "
+        "out. The s.e. treats the intervals of one data set as independent.\n",
     ]
     out += report.head("ground truths", "method", "intervals", "at 95% covers", "s.e.", "mean width")
     for size, method in itertools.product(_GROUND_TRUTHS, METHODS):
@@ -187,9 +187,9 @@ def _lines_of_pairs(found: dict[tuple[Any, ...], Tally], options: Options) -> li
     (shares,) = found.values()
     out = [
         f"\n## Two equally good detectors, each class compared: {options.resampled} repetitions\n",
-        f"Detectors on {images} images with {classes} classes. {_REPLICATES} replicates. Classes without a p-value, as "
-        'those in one image, are left out. "any, Holm": whether any class of a data set has an adjusted p of 5% or '
-        "less.\n",
+        f"Detectors on {images} images with {classes} classes. {_REPLICATES} replicates. Classes without a p-value, "
+        'such as classes in one image, are left out. "any, Holm": whether any class of a data set has an adjusted p of '
+        "5% or less.\n",
     ]
     out += report.head("ground truths", "method", "comparisons", "rejects at 5%", "s.e.")
     for size, method in itertools.product((*_GROUND_TRUTHS, "any"), COMPARED):

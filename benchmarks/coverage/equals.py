@@ -95,12 +95,12 @@ def _of_decisions(found: dict[tuple[Any, ...], Tally]) -> list[str]:
 
 
 def _of_several(found: dict[tuple[Any, ...], Tally]) -> list[str]:
-    title = f"\n## {_SYSTEMS} equally good systems, `compare_several_rankings`: any pair told apart at nominal 5%\n"
+    title = f"\n## {_SYSTEMS} equally good systems, `compare_several_rankings`: any pair rejected at nominal 5%\n"
     said = f'd\' = 1.5, scores correlated by 1/2, m random; {_REPLICATES} permutations. "neither": not adjusted.\n'
     return [title, said, *_table(found, "(n, m)")]
 
 
 def _of_splits(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = "\n## Two equally good learners over repeated splits, `compare_splits`: rejections at nominal 5%\n"
-    said = f"AP on test sets of that share of {_POINTS} items, three in ten of which are hits.\n"
+    said = f"AP on test sets with that share of {_POINTS} items; three in ten items are hits.\n"
     return [title, said, *_table(found, "splits", "test share")]

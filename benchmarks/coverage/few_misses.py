@@ -8,11 +8,11 @@ import torch
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.curve.convention import Convention
-from torch_ap.inference import interval
+from torch_ap.core.measures.convention import Convention
+from torch_ap.inference import record
 from torch_ap.inference.methods import curve_interval
+from torch_ap.inference.record import student_quantile
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.student import student_quantile
 
 _MISSES, _HITS, _WANTED, _STEEPEST = (2, 3, 5, 10), (10, 100, 1000), (0.5, 0.8, 0.95), 4.0
 _QUICK, _SLOW, _DEGREES = ("influence", "jackknife"), ("bootstrap-logit",), ("m - 1", "min(m, q) - 1")
@@ -45,11 +45,13 @@ def few(
     least = {"m - 1": curve.m, "min(m, q) - 1": torch.minimum(curve.m, curve.n - curve.m)}
     for method, level in itertools.product(methods, LEVELS):
         how = Resampling(_REPLICATES, torch.Generator().manual_seed(1))  # the same for both levels
-        own = curve_interval(curve, Convention(), confidence_level=level, method=method, design=design, resampling=how)
+        own = curve_interval(
+            curve, Convention(ties="grouped"), confidence_level=level, method=method, design=design, resampling=how
+        )
         special = own.low.isnan() | ((own.estimate == 1) & (own.standard_error == 0))
         for name in _DEGREES:
             quantile = student_quantile(level, least[name].double() - 1)
-            low, high = interval.logit(own.estimate, own.standard_error, quantile)
+            low, high = record.logit(own.estimate, own.standard_error, quantile)
             low, high = torch.where(special, own.low, low), torch.where(special, own.high, high)
             inside, width = (low <= truth) & (truth <= high), float((high - low).nansum())
             tally(found, (method, name, level), inside, width)
@@ -71,10 +73,10 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## AP of few misses: {options.repetitions} repetitions of each configuration, {options.resampled} of the "
         "bootstrap\n",
-        "q misses and 10, 100 or 1,000 hits (on average where m is random). d' is 0, 1 or 2, or has the limit "
-        f"{_WANTED[0]}, {_WANTED[1]} or {_WANTED[2]}, if a d' from -{_STEEPEST:g} to {_STEEPEST:g} does: with 1,000 "
-        "hits and 2 misses no ranking has less than .986. Samples with fewer than two misses or two hits, where no "
-        f"standard error exists, are left out. The bootstrap has {_REPLICATES} replicates, and was not run with 1,000 "
+        "q misses and 10, 100 or 1,000 hits (on average for random m). d' is 0, 1 or 2, or gives the limit "
+        f"{_WANTED[0]}, {_WANTED[1]} or {_WANTED[2]}, if a d' from -{_STEEPEST:g} to {_STEEPEST:g} gives it: with "
+        "1,000 hits and 2 misses no ranking has less than .986. Samples with fewer than two misses or two hits have no "
+        f"standard error and are left out. The bootstrap has {_REPLICATES} replicates, and was not run with 1,000 "
         "hits.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")

@@ -13,7 +13,7 @@ from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from benchmarks.detection_scenes import like_coco
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.inference.images.bootstrap import METHODS, ends, image_replicates
+from torch_ap.detection.inference.resampled import METHODS, ends, image_replicates
 from torch_ap.inference.resampling import Resampling
 
 _IMAGES = ((50,), (200,), (800,))

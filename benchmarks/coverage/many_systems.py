@@ -1,6 +1,6 @@
 """The p-values of ``compare_rankings`` of many pairs of rankings at once: the same formulas, row by row of a table.
 
-``tests/test_comparison.py`` holds both against each other.
+``tests/inference/test_comparison.py`` holds both against each other.
 """
 
 import torch

@@ -55,9 +55,9 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## Operating points, `Curve.operating_point`, at 95%: {options.resampled // 2} repetitions of each of "
         f"{len(_CASES)} configurations\n",
-        "The threshold is chosen on the same items, and coverage is of what it gives in the population. m random; (n, "
+        "The threshold is chosen on the same items. The truth is its result in the population. m random; (n, "
         f"pi, d') = {', '.join(f'({n}, {share}, {distance:g})' for n, share, distance in _CASES)}; {_REPLICATES} "
-        "resamples. Optimism is what the sample gives more than the population, mean over repetitions.\n",
+        "resamples. Optimism is the result of the sample minus the population, mean over repetitions.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width", "optimism: least to greatest")
     out += report.head("wanted", "what", "method", *columns)

@@ -8,7 +8,7 @@ import torch
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.curve.convention import Convention
+from torch_ap.core.measures.convention import Convention
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
 
@@ -22,8 +22,13 @@ def perfect(size: tuple[int, int], distance: float, *, repetitions: int, generat
     target = labels(n, m, True, repetitions, generator)
     curve = curve_of(torch.randn(repetitions, n, generator=generator) + distance * target, target)
     ends = curve_interval(
-        curve, Convention(), confidence_level=_LEVEL, method="influence", design="iid", resampling=Resampling(),
-    )  # fmt: skip
+        curve,
+        Convention(ties="grouped"),
+        confidence_level=_LEVEL,
+        method="influence",
+        design="iid",
+        resampling=Resampling(),
+    )
     truth, two_sided = limit(m / n, distance), ((1 - _LEVEL) / 2) ** (1 / curve.m.double())
     one = (ends.estimate == 1) & ~ends.low.isnan()
     inside, width = (ends.low <= truth) & (truth <= ends.high), ends.high - ends.low
@@ -41,7 +46,7 @@ def sections(options: Options) -> list[Section]:
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         f"\n## AP of 1, m random: {options.repetitions} repetitions\n",
-        'Method "influence", design "iid", at 95%. Where AP = 1, the lower end is .05^(1 / m); the last column shows '
+        'Method "influence", design "iid", at 95%. If AP = 1, the lower end is .05^(1 / m); the last column shows '
         "the two-sided .025^(1 / m) for comparison. In brackets: the mean width. Rankings with fewer than two hits "
         "have no interval and count as not covered.\n",
     ]

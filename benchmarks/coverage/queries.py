@@ -144,8 +144,8 @@ def _intervals(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list
     )
     out = [
         f"\n## Mean over queries (MAP), `mean_interval`: {many} repetitions, {few} of the bootstrap\n",
-        f"Laws of the values: {told}. Known-item values are reciprocal ranks of the only relevant one of 1,000 "
-        f"documents, with d' = 1.9. {_REPLICATES} replicates.\n",
+        f"Distributions of the values: {told}. Known-item values are the reciprocal rank of one relevant document "
+        f"among 1,000, with d' = 1.9. {_REPLICATES} replicates.\n",
     ]
     out += report.head(
         "law", "queries", "method", "covers, 80%", "covers, 95%", "s.e. at 95%", "mean width at 95%",
@@ -169,8 +169,8 @@ def _tests(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         "\n## Two systems of equal means over queries, `compare_queries`: rejections at nominal 5%, "
         f"{count} repetitions\n",
-        '"alike": the same law for both, correlated by .8; "skewed": four queries of five gain .05 and the fifth loses '
-        f".2, with noise of .02. {_FLIPS} random flips where there are more than 20 queries.\n",
+        '"alike": one distribution for both, correlated by .8; "skewed": four queries of five gain .05 and the fifth '
+        f"loses .2, with noise of .02. {_FLIPS} random flips for more than 20 queries.\n",
     ]
     out += report.head("values", "queries", "test", "rejects", "s.e.")
     for (law, queries), shares in found.items():

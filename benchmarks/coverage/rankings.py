@@ -9,13 +9,12 @@ from torch import Tensor
 
 from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.curve.convention import Convention
-from torch_ap.inference import average_precision_interval, bootstrap
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.ranking import builders, hit_curve
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import average_precision_interval, published, resampling
 from torch_ap.inference.methods import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
-from torch_ap.inference.published import intervals as published
 from torch_ap.inference.resampling import Resampling
-from torch_ap.ranking import builders, hit_curve
-from torch_ap.ranking.hit_curve import HitCurve
 
 LEVELS = (0.8, 0.95)
 SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))
@@ -59,8 +58,13 @@ def analytic(n: int, m: int, distance: float, random_m: bool, *, repetitions: in
             ends = published.curve_interval(curve, level, method)
         else:
             ends = curve_interval(
-                curve, Convention(), confidence_level=level, method=method, design=design, resampling=Resampling(),
-            )  # fmt: skip
+                curve,
+                Convention(ties="grouped"),
+                confidence_level=level,
+                method=method,
+                design=design,
+                resampling=Resampling(),
+            )
         width = float((ends.high - ends.low).nansum())
         tally(found, (method, design, level), (ends.low <= truth) & (truth <= ends.high), width)
     return found
@@ -73,7 +77,7 @@ def bootstrapped(
     curve, truth, found = drawn(n, m, distance, random_m, repetitions, generator), limit(m / n, distance), Tally()
     design = "iid" if random_m else "stratified"
     for estimate, one in zip(Convention()(curve), hit_curve.split(curve), strict=True):
-        values = bootstrap.replicates(one, Convention(), design, Resampling(_REPLICATES, generator))
+        values = resampling.replicates(one, Convention(ties="grouped"), design, Resampling(_REPLICATES, generator))
         for method, level in itertools.product(BOOTSTRAPS, LEVELS):
             low, high, _ = bootstrap_ends(method, values, one, estimate, level)
             tally(found, (method, design, level), (low <= truth) & (truth <= high), float(high - low))
@@ -145,7 +149,7 @@ def _resampled_random(found: dict[tuple[Any, ...], Tally], count: int) -> list[s
 def _macro(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         f"\n## Macro mean of {len(SHARES)} labels, m random: {count} repetitions of {len(found)} configurations\n",
-        f"Shares of hits {', '.join(map(str, SHARES))}, d' = {LABEL_DISTANCE}; 500 or 2,000 items, whose scores for "
+        f"Shares of hits {', '.join(map(str, SHARES))}, d' = {LABEL_DISTANCE}; 500 or 2,000 items. The scores for "
         "different labels correlate by 0 or .5.\n",
     ]
     return [*out, *report.head(*_COLUMNS), *_table(found).values()]

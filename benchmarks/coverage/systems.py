@@ -109,11 +109,12 @@ def _by_hits(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list[s
     out = [
         "\n## Size and power by the number of hits, `compare_rankings`: rejections at nominal 5%\n",
         f"{many} repetitions of each configuration: d' of 0, 1, 2 or 3; 100 and 1,000 items with 3, 10 and 30 hits, "
-        f"1,000 with 100 and 300, and 100 with 90. The methods that resample have {few} repetitions, of 100 items with "
-        f"scores that correlate by {_SHARED}, and {_REPLICATES} resamples or swaps. Size: equally good systems, whose "
-        f"scores are uncorrelated or correlate by {_SHARED}. Power: system A has 2.5 / sqrt(m) more in d', and the "
-        f'scores correlate by {_SHARED}; the mean over the configurations. In design "iid" m is random, and samples '
-        'with fewer than two hits or two misses are left out; in design "stratified" m is fixed.\n',
+        f"1,000 with 100 and 300, and 100 with 90. The methods that resample have {few} repetitions, with 100 items, "
+        f"scores that correlate by {_SHARED}, and {_REPLICATES} resamples or swaps. Size: equally good systems with "
+        f"uncorrelated scores, or scores that correlate by {_SHARED}. Power: system A has a d' that is 2.5 / sqrt(m) "
+        f"higher, and the scores correlate by {_SHARED}; the mean over the configurations. In design "
+        '"iid" m is random, and samples with fewer than two hits or two misses are left out; in design "stratified" '
+        "m is fixed.\n",
     ]
     out += report.head("method", "design", "hits", "size: least to greatest", "s.e. at most", "power")
     for method, design, name in itertools.product(METHODS, _DESIGNS, _BY_HITS):

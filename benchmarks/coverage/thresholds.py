@@ -85,10 +85,10 @@ def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
         "\n## Precision, recall and F at a threshold fixed in advance: "
         f"{options.repetitions} repetitions of each of {len(found)} configurations\n",
-        "m random; the threshold is the one that k of n items reach on average, with (n, pi, d', k) = "
+        "m random; on average k of n items reach the threshold, with (n, pi, d', k) = "
         f"{', '.join(f'({n}, {share}, {distance:g}, {k})' for n, share, distance, k in found)}. The "
-        "intervals of the posteriors are central ones, with Jeffreys' prior or the uniform prior; for F no width was "
-        "measured. A share of no trials has no interval and counts as not covered.\n",
+        "intervals of the posteriors are central, with Jeffreys' prior or the uniform prior. The width was not "
+        "measured for F. A share of 0 trials has no interval and counts as not covered.\n",
     ]
     columns = ("covers: least / median / greatest", "s.e. at most", "mean width")
     out += report.head("what", "method", "level", *columns)

@@ -1,69 +1,251 @@
-"""The detection commands from files that are read to what they write: numbers, page, errors, operating points."""
+"""Evaluation of lists of detections, shared by the detection commands: numbers, intervals, comparisons and the page."""
 
 import argparse
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from torch_ap.analysis.low_values import LOW
-from torch_ap.cli import image_tables, operating_points
-from torch_ap.cli.errors import with_errors
-from torch_ap.cli.image_tables import Form
-from torch_ap.cli.images import Found, Paths, evaluated, slices_of, system_names
-from torch_ap.cli.progress import of_resamples
-from torch_ap.metrics.images import DetectionMetric
+from torch_ap.cli.notes import file_name, note, unique_suffix
+from torch_ap.cli.progress import shows_resampling
+from torch_ap.core.base.messages import short_repr, suggest_id
+from torch_ap.detection.errors.unmatchable import NO_AREA
+from torch_ap.detection.files import entries
+from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.inference.record import Comparison, GroupComparison, group_comparison
 from torch_ap.reports import report
-from torch_ap.rules.class_names import ClassNames
+
+_FIRST = ""  # value of --compare without a baseline: the first list is the baseline
+
+Columns: TypeAlias = dict[str, list[Any]]
+Groupings: TypeAlias = list[tuple[str, str, dict[str, Any]]]  # kind, measure, arguments of the metric
 
 
-def write(
+@dataclass
+class Result:
+    """Results of one list of detections.
+
+    Attributes:
+        values: numbers of all classes by name, the mean as ``map``.
+        labels: labels of the classes.
+        classes: a table by column name, with a row per class.
+        slices: likewise, with a row per slice.
+        interval: ``map_low``, ``map_high``, ``map_chance`` and ``reason``, or empty.
+        compared: difference from the mean of the baseline, or empty.
+        reasons: reasons for missing or doubtful numbers of classes and slices.
+    """
+
+    values: dict[str, Any]
+    labels: list[int]
+    classes: Columns
+    slices: Columns = field(default_factory=dict)
+    interval: dict[str, Any] = field(default_factory=dict)
+    compared: dict[str, Any] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Lists of detections and their baseline.
+
+    Attributes:
+        names: name of each list in results, by path.
+        baseline: path of the baseline, which may be missing in ``names``; None without a comparison.
+    """
+
+    names: dict[str, str]
+    baseline: str | None
+
+    @classmethod
+    def from_args(cls, args: argparse.Namespace, paths: Sequence[str]) -> "Paths":
+        """Return the lists of a command and the baseline that ``--compare`` selects.
+
+        Raises:
+            ValueError: for a repeated path, a missing baseline, and too many lists for an option.
+        """
+        repeated = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+        if repeated is not None:
+            raise ValueError(f"{repeated}: is listed twice")
+        baseline, listed = args.compare, list(paths)
+        if baseline == _FIRST:
+            if len(paths) < 2:
+                raise ValueError("--compare without BASELINE takes at least two lists of detections")
+            baseline = paths[0]
+        elif baseline is not None and baseline not in paths and len(paths) > 1:
+            listed.insert(0, baseline)
+        if args.report is not None and (len(paths) > 2 or (len(paths) == 2 and baseline not in paths)):
+            raise ValueError(f"--report takes one list of detections, or two with --compare, got {len(paths)}")
+        for option in ("errors", "operating_points"):
+            if getattr(args, option) and len(listed) > 1:
+                raise ValueError(f"--{option.replace('_', '-')} takes one list of detections, got {len(listed)}")
+        return cls({path: unique_suffix(path, set(listed) - {path}) for path in listed}, baseline)
+
+    @property
+    def all(self) -> list[str]:
+        """All paths, the baseline included."""
+        return list(dict.fromkeys([*self.names, *([] if self.baseline is None else [self.baseline])]))
+
+    @property
+    def compared(self) -> list[str]:
+        """All paths but the baseline, or the only path."""
+        return [path for path in self.names if path != self.baseline or len(self.names) == 1]
+
+    @property
+    def baseline_name(self) -> str:
+        """Name of the baseline in results; its path if there is one list."""
+        assert self.baseline is not None
+        return self.names[self.baseline] if len(self.names) > 1 else self.baseline
+
+
+def evaluate(
     args: argparse.Namespace,
     paths: Paths,
     metric_of: Callable[[str], DetectionMetric],
-    found_of: Callable[[DetectionMetric], Found],
-    form_of: Callable[[DetectionMetric], Form],
-    *,
+    result_of: Callable[[DetectionMetric], Result],
     images: Sequence[Any],
     class_names: Mapping[int, str],
-) -> None:
-    """Evaluate lists of detections, and write what was asked for.
+) -> tuple[DetectionMetric, dict[str, Result]]:
+    """Evaluate lists of detections and write the page, if requested.
 
     Args:
-        args: of the command.
-        paths: of the lists.
-        metric_of: the metric that has seen the list at a path.
-        found_of: what the command itself says of one.
-        form_of: how it writes that, of any of the metrics.
+        args: arguments of the command.
+        paths: paths of the lists.
+        metric_of: returns the updated metric of a path.
+        result_of: returns the result of a metric, without slices, interval and comparison.
         images: ids or names of the images.
         class_names: names of the labels.
+
+    Returns:
+        The metric of the first list, and the result of each list by name.
     """
-    warnings.filterwarnings("ignore", f"no label in `preds`|{LOW}", UserWarning)  # of which the notes say more
-    slices = slices_of(args, images)
-    metrics = {path: metric_of(path) for path in paths.every}
-    _write_page(args, paths, metrics, class_names)
-    found = evaluated(args, paths, metrics, found_of, slices)
-    metric = next(iter(metrics.values()))
-    form = form_of(metric)
-    told = image_tables.reported(args, paths, found, form)
-    told = with_errors(told, args, metric, class_names, form.name("ap"))
-    told = operating_points.with_points(told, args, metric, class_names)
-    told.write(args.form)
+    warnings.filterwarnings("ignore", f"no label in `preds`|{NO_AREA}", UserWarning)  # the notes contain more
+    slices = _read_slices(args, images)
+    metrics = {path: metric_of(path) for path in paths.all}
+    if args.report is not None:
+        system = paths.compared[0]
+        report(
+            metrics[system],
+            args.report,
+            other=None if paths.baseline is None else metrics[paths.baseline],
+            system_names=system_names(system, paths.baseline),
+            class_names=class_names,
+            confidence_level=args.confidence_level,
+            n_resamples=args.n_resamples,
+            progress=shows_resampling(),
+        )
+    groupings: Groupings = [("classes", "ap", {"per_class": True})] if args.per_class else []
+    groupings += [] if slices is None else [("slices", "map", {"slices": slices})]
+    results = {}
+    for path, name in paths.names.items():
+        metric = metrics[path]
+        results[name] = result = result_of(metric)
+        if slices is not None:
+            columns = metric.per_slice(slices).items()
+            result.slices = {key: x if isinstance(x, list) else x.tolist() for key, x in columns}
+        if args.interval:
+            _add_intervals(result, metric, args, groupings)
+    if paths.baseline is not None:
+        _add_comparisons(results, args, paths, metrics, groupings)
+    return next(iter(metrics.values())), results
 
 
-def _write_page(
-    args: argparse.Namespace, paths: Paths, metrics: Mapping[str, DetectionMetric], names: ClassNames
+def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:
+    """Return the positions of the images of each slice of ``--slices``.
+
+    Raises:
+        ValueError: for a file that is not an object of lists, or contains unknown images; names file and slice.
+    """
+    if args.slices is None:
+        return None
+    slices, position = entries.load(args.slices), {image: place for place, image in enumerate(images)}
+    if not isinstance(slices, dict) or not slices or not all(isinstance(x, list) for x in slices.values()):
+        raise ValueError(f"{args.slices}: must be a JSON object of names to lists of images")
+    kind = type(images[0]) if images else int
+    for name, listed in slices.items():
+        for unknown in (x for x in listed if type(x) is not kind or x not in position):
+            hint = suggest_id(unknown, images)
+            raise ValueError(f"{args.slices}: {short_repr(name)}: unknown image {short_repr(unknown)}{hint}")
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"{args.slices}: {short_repr(name)}: an image is named twice")
+        if not listed:
+            note(f"{args.slices}: {short_repr(name)}: names no image")
+    return {name: [position[x] for x in listed] for name, listed in slices.items()}
+
+
+def _add_intervals(result: Result, metric: Any, args: argparse.Namespace, groupings: Groupings) -> None:
+    """Add interval and chance level of the mean, each class and each slice."""
+    options = {"n_resamples": args.n_resamples, "progress": shows_resampling()}
+    mean = metric.confidence_interval(args.confidence_level, **options)
+    ends = {
+        "map_low": mean.low.item(),
+        "map_high": mean.high.item(),
+        "map_chance": metric.chance_level(**options).item(),
+    }
+    result.interval = ends | {"reason": mean.reason}
+    for kind, measure, selection in groupings:
+        each = metric.confidence_interval(args.confidence_level, **selection, **options)
+        columns = {f"{measure}_low": each.low.tolist(), f"{measure}_high": each.high.tolist()}
+        if kind == "slices":
+            columns["map_chance"] = metric.chance_level(**selection, **options).tolist()
+        table = list(getattr(result, kind).items())
+        behind = [name for name, _ in table].index(measure) + 1
+        setattr(result, kind, dict([*table[:behind], *columns.items(), *table[behind:]]))
+        if each.reason:
+            result.reasons.append(f"intervals of {kind}: {each.reason}")
+
+
+def _add_comparisons(
+    results: Mapping[str, Result],
+    args: argparse.Namespace,
+    paths: Paths,
+    metrics: Mapping[str, Any],
+    groupings: Groupings,
 ) -> None:
-    """The report, where it is asked for."""
-    if args.report is None:
-        return
-    run = paths.compared[0]
-    report(
-        metrics[run],
-        args.report,
-        other=None if paths.baseline is None else metrics[paths.baseline],
-        system_names=system_names(run, paths.baseline),
-        class_names=names,
-        confidence_level=args.confidence_level,
-        n_resamples=args.n_resamples,
-        progress=of_resamples(),
-    )
+    """Add the comparison of each list with the baseline: of the mean, each class and each slice."""
+    baseline = metrics[paths.baseline or ""]
+    options = {
+        "confidence_level": args.confidence_level,
+        "n_resamples": args.n_resamples,
+        "progress": shows_resampling(),
+    }
+    means: dict[str, Comparison] = {}
+    for path in paths.compared:
+        result = results[paths.names[path]]
+        means[paths.names[path]] = metrics[path].compare(baseline, **options)
+        for kind, _, selection in groupings:
+            each = metrics[path].compare(baseline, **selection, **options)
+            rows = list(map(str, result.labels)) if kind == "classes" else result.slices["slice"]
+            getattr(result, kind).update(_comparison_columns(each, rows))
+            if each.reason:
+                result.reasons.append(f"comparisons of {kind}: {each.reason}")
+    first = next(iter(means.values()))
+    joint = group_comparison(means, **{name: getattr(first, name) for name in ("confidence_level", "method", "design")})
+    for name, mean, adjusted in zip(means, means.values(), joint.adjusted_p_value.tolist(), strict=True):
+        numbers = mean.to_dict()
+        results[name].compared = {
+            "baseline": paths.baseline_name,
+            **{x: numbers[x] for x in ("difference", "low", "high", "standard_error", "p_value", "reason")},
+            **({"adjusted_p_value": adjusted} if len(paths.names) > 1 else {}),
+        }
+
+
+def _comparison_columns(comparison: GroupComparison, rows: Sequence[str]) -> Columns:
+    """Return the columns of a comparison of classes or slices; NaN for rows that it lacks."""
+    place = {name: at for at, name in enumerate(comparison.names)}
+    columns = {
+        "difference": comparison.difference,
+        "difference_low": comparison.low,
+        "difference_high": comparison.high,
+        "p_value": comparison.p_value,
+        "adjusted_p_value": comparison.adjusted_p_value,
+    }
+    return {x: [float(v[place[n]]) if n in place else float("nan") for n in rows] for x, v in columns.items()}
+
+
+def system_names(system: str, baseline: str | None) -> tuple[str, str]:
+    """Return distinct names of two systems for a page: file names, with folders if the file names are equal."""
+    names = tuple(file_name(x) for x in (system, system if baseline is None else baseline))
+    short = tuple(Path(x).name or x for x in names)
+    first, other = names if short[0] == short[1] and names[0] != names[1] else short
+    return first, other if other != first else f"{other} (baseline)"

@@ -1,223 +1,244 @@
-"""What the detection commands found, as tables and sentences for people, and for programs."""
+"""Results of the detection commands in every form."""
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from torch_ap.cli.images import Found, Numbers, Paths
-from torch_ap.cli.tables import Part, Report, Table, number
+from torch_ap.cli.detectors import Columns, Paths, Result
+from torch_ap.cli.tables import Part, Report, Table, comparison_cells, level_heads, number, percent
 
 _COMPARED = ("difference", "difference_low", "difference_high", "p_value", "adjusted_p_value")
-_OF_SLICES = ("images", "ground_truths", "detections", "map", "map_low", "map_high", "map_chance", "map_50", "map_75")
-_GROUPS = {"class": "ap", "slice": "map"}  # what is a row, and its number
-_SAME = 1e-12  # of means
+_SLICE_COLUMNS = (
+    *("images", "ground_truths", "detections", "map", "map_low", "map_high", "map_chance", "map_50", "map_75"),
+    *_COMPARED,
+)
+_TOLERANCE = 1e-12  # means closer to the best are also marked as best
 
 Rows: TypeAlias = list[tuple[tuple[str, ...], float]]
 
 
-@dataclass(frozen=True)
-class Form:
-    """How a command writes what is its own.
+class Layout(ABC):
+    """Presentation of the numbers of one command.
 
     Attributes:
-        head: of the names of a line.
-        rows: the lines of the numbers of one list of detections: names, and number.
-        first: what text begins with, of one list.
-        title: of the numbers.
-        classes: the title of a table of classes behind them; None where they are those of the classes.
-        digits: of a number for people.
-        name: what a number is called; its own name by default.
-        word: what people are told that it is called.
+        head: column heads of the names in a row.
+        title: title of the table of several lists.
+        classes_title: title of the table of classes; None if the rows themselves are the classes.
+        digits: format of numbers for people.
     """
 
     head: tuple[str, ...]
-    rows: Callable[[Found], Rows]
-    first: Callable[[Found], list[Part]]
-    title: str
-    classes: str | None
-    digits: str
-    name: Callable[[str], str] = str
-    word: Callable[[str], str] = str
+    title = ""
+    classes_title: str | None = None
+    digits = ".3f"
 
-    def shown(self, value: float) -> str:
-        """A value for people: "-" for what is undefined, pycocotools' -1 too."""
-        return number(value if isinstance(value, int) or value >= 0 else math.nan, self.digits)
+    @abstractmethod
+    def rows(self, result: Result) -> Rows:
+        """Return the names and the value of each row of the numbers of one list."""
 
-    def table(self, head: str, names: Sequence[str], columns: Mapping[str, Sequence[Any]], title: str = "") -> Table:
-        """A row per class or slice."""
-        cells = [[self._cell(x, value) for value in column] for x, column in columns.items()]
-        return Table([(head, *map(self.word, columns)), *zip(names, *cells, strict=True)], title=title)
+    @abstractmethod
+    def summary(self, result: Result) -> list[Part]:
+        """Return the first parts of the text for one list."""
 
-    def _cell(self, column: str, value: float) -> str:
+    def key(self, name: str) -> str:
+        """Return the name of a number for programs."""
+        return name
+
+    def label(self, name: str) -> str:
+        """Return the name of a number for people."""
+        return name
+
+    def cell(self, value: float, column: str = "") -> str:
+        """Return a number for people: "-" for undefined values, NaN and -1."""
         if column in _COMPARED:
             return number(value, ".4g" if column.endswith("p_value") else f"+{self.digits}")
-        return self.shown(value)
+        return number(value if isinstance(value, int) or value >= 0 else math.nan, self.digits)
+
+    def table(self, head: str, names: Sequence[str], columns: Mapping[str, Sequence[Any]], title: str) -> Table:
+        """Return a table with a row per class or slice."""
+        cells = [[self.cell(value, column) for value in values] for column, values in columns.items()]
+        return Table([(head, *map(self.label, columns)), *zip(names, *cells, strict=True)], title=title)
 
 
-def reported(args: argparse.Namespace, paths: Paths, found: Mapping[str, Found], form: Form) -> Report:
-    """Of one list of detections, or of several beside one another."""
-    if len(found) > 1:
-        return Report(
-            parts=lambda: _beside(args, paths, found, form),
-            records=lambda: _records_beside(found, form),
-            document=lambda: {name: _document(one, form) for name, one in found.items()},
-        )
-    one = next(iter(found.values()))
-    further: list[Part] = [*_sentences(args, next(iter(paths.names)), one), *_tables(one, form)]
-    summary: Part = _grid(form.head, {"value": form.rows(one)}, form)
-    return Report(
-        parts=lambda: [*form.first(one), *further],
-        records=lambda: [("measure", "class", "value"), *_records(one, form)],
-        document=lambda: _document(one, form),
-        markdown=lambda: [*([summary] if form.classes else form.first(one)), *further],
-    )
+class DetectorReport(Report):
+    """Results of one list of detections, or of several side by side.
 
+    Args:
+        args: arguments of the command.
+        paths: paths of the lists.
+        results: result of each list by name.
+        layout: presentation of the numbers.
+        further: reports on one list that follow, by their key in JSON.
+    """
 
-# -- one list of detections
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        paths: Paths,
+        results: Mapping[str, Result],
+        layout: Layout,
+        further: Mapping[str, Report],
+    ) -> None:
+        self._args, self._paths, self._results, self._layout, self._further = args, paths, results, layout, further
+        self._ends = level_heads(args.confidence_level)
 
+    def parts(self) -> Iterator[Part]:
+        """Yield the numbers, intervals, comparisons, classes and slices."""
+        if len(self._results) > 1:
+            yield from self._parts_of_several()
+        else:
+            (result,) = self._results.values()
+            yield from self._layout.summary(result)
+            yield from self._parts_after_summary(result)
 
-def _sentences(args: argparse.Namespace, path: str, found: Found) -> Iterator[str]:
-    """Lines on interval and comparison."""
-    level = f"{100 * args.confidence_level:.10g}%"
-    if interval := found.interval:
-        low, high, chance = (number(interval[name]) for name in ("map_low", "map_high", "map_chance"))
-        yield f"{level} interval of the mean: {low} to {high}{_because(interval)}"
-        yield f"Chance level of the mean: {chance} (the same boxes, their scores in random order)"
-    if compared := found.compared:
-        difference, low, high = (number(compared[name], "+.4f") for name in ("difference", "low", "high"))
-        yield (
-            f"{path} - {compared['baseline']}: difference of the mean {difference}, {level} interval {low} to {high}, "
-            f"p = {number(compared['p_value'], '.4g')}{_because(compared)}"
-        )
+    def markdown_parts(self) -> Iterator[Part]:
+        """Yield the parts with a table of the numbers of one list."""
+        (result, *others) = self._results.values()
+        if others or self._layout.classes_title is None:
+            yield from self.parts()
+        else:
+            yield self._grid(self._layout.head, {"value": self._layout.rows(result)})
+            yield from self._parts_after_summary(result)
 
+    def records(self) -> Iterator[Sequence[Any]]:
+        """Yield a row per number and class or slice, with a column per list."""
+        names = list(self._results) if len(self._results) > 1 else ["value"]
+        yield ("measure", "class", *names)
+        values = map(self._numbers, self._results.values())
+        for key, line in _aligned(dict(zip(names, values, strict=True))):
+            yield (*key, *(line.get(name) for name in names))
+        for report in self._further.values():
+            yield from report.records()
 
-def _because(found: Mapping[str, Any]) -> str:
-    """Why numbers are missing, or were found by another rule, behind them."""
-    return f" ({found['reason']})" if found["reason"] else ""
+    def document(self) -> dict[str, Any]:
+        """Return the numbers of one list, or of each list by name."""
+        documents = {name: self._document(result) for name, result in self._results.items()}
+        if len(documents) > 1:
+            return documents
+        return {**next(iter(documents.values())), **{key: x.document() for key, x in self._further.items()}}
 
+    # -- one list
 
-def _tables(found: Found, form: Form) -> Iterator[Part]:
-    """Of classes, unless they come first, and of slices, and what is said of them."""
-    if found.classes and form.classes:
-        columns = {name: column for name, column in found.classes.items() if name not in ("class", "name")}
-        yield form.table("class", found.classes["name"], columns, form.classes)
-    if found.slices:
-        columns = {name: found.slices[name] for name in (*_OF_SLICES, *_COMPARED) if name in found.slices}
-        yield form.table("slice", found.slices["slice"], columns, "Each slice of the images")
-    yield from (f"{x[0].upper()}{x[1:]}" for x in found.reasons)
-
-
-def _records(found: Found, form: Form) -> list[tuple[str, str, Any]]:
-    """Names and value: the whole, each class, what is said of the mean, each slice."""
-    rows = [(name, "all", value) for name, value in found.values.items()]
-    for measure, column in found.classes.items():
-        if measure not in ("class", "name"):
-            rows += [(measure, name, value) for name, value in zip(found.classes["name"], column, strict=True)]
-    rows += [(name, "all", value) for name, value in _plain(found.interval).items()]
-    rows = [(form.name(measure), of, value) for measure, of, value in rows]
-    rows += [(f"compared.{name}", "all", x) for name, x in _plain(found.compared).items() if name != "baseline"]
-    for measure, column in found.slices.items():
-        named = zip(found.slices["slice"], column, strict=True)
-        rows += [(f"slice.{form.name(measure)}", name, x) for name, x in named if isinstance(x, int | float)]
-    return rows
-
-
-def _document(found: Found, form: Form) -> dict[str, Any]:
-    """For JSON; a class without ground truths has COCO's -1, or null."""
-
-    def named(columns: Mapping[str, Any]) -> dict[str, Any]:
-        return {form.name(name): column for name, column in columns.items()}
-
-    out = named(found.values | _plain(found.interval))
-    if found.compared:
-        out["compared"] = _plain(found.compared)
-    if found.classes.keys() == {"name", "ap"}:
-        out["per_class"] = dict(zip(found.classes["name"], found.classes["ap"], strict=True))
-    elif found.classes:
-        out["per_class"] = named(found.classes)
-    out |= {"per_slice": named(found.slices)} if found.slices else {}
-    return out | ({"reasons": found.reasons} if found.reasons else {})
-
-
-def _plain(found: Numbers) -> Numbers:
-    """For programs: a reason only where there is one."""
-    return {name: value for name, value in found.items() if value != ""}
-
-
-# -- several
-
-
-def _grid(head: Sequence[str], rows: Mapping[str, Rows], form: Form, title: str = "") -> Table:
-    """A column per list of detections; where there are several the best of each line stands out."""
-    lines: dict[tuple[str, ...], dict[str, float]] = {}
-    for system, one in rows.items():
-        for names, value in one:
-            lines.setdefault(names, {})[system] = value
-    best: set[tuple[int, int]] = set()
-    for line, values in enumerate(lines.values() if len(rows) > 1 else (), 1):
-        most = max((x for x in values.values() if x >= 0), default=math.inf) - _SAME
-        best |= {(line, len(head) + at) for at, system in enumerate(rows) if values.get(system, -1) >= most}
-    cells = [(*names, *(form.shown(values.get(x, math.nan)) for x in rows)) for names, values in lines.items()]
-    return Table([(*head, *rows), *cells], names=len(head), title=title, best=best)
-
-
-def _beside(args: argparse.Namespace, paths: Paths, found: Mapping[str, Found], form: Form) -> Iterator[Part]:
-    """Tables for people: numbers, intervals, comparisons, and the same of classes and slices."""
-    ends = [f"{100 * args.confidence_level:.10g}% {end}" for end in ("low", "high")]
-    yield _grid(form.head, {name: form.rows(one) for name, one in found.items()}, form, form.title)
-    if args.interval:
-        numbers = [(name, one.mean, *list(one.interval.values())[:3]) for name, one in found.items()]
-        rows: list[Sequence[str]] = [(str(name), *map(number, values)) for name, *values in numbers]
-        yield Table([("mean of", "value", *ends, "chance"), *rows])
-        yield from (f"{name}: {one.interval['reason']}" for name, one in found.items() if one.interval["reason"])
-    others = {name: one for name, one in found.items() if one.compared}
-    if others:
-        columns = ("difference", "low", "high", "p_value", "adjusted_p_value")
-        compared = {name: [one.compared[x] for x in columns] for name, one in others.items()}
-        yield _comparisons("mean of", compared, ends, f"Minus {paths.baseline_name}; Holm's p allows for all of them")
-        yield from (f"{name}: {one.compared['reason']}" for name, one in others.items() if one.compared["reason"])
-    for kind, measure in _GROUPS.items():
-        yield from _groups(kind, measure, found, form, ends, paths)
-    yield from (f"{name}: {x}" for name, one in found.items() for x in one.reasons)
-
-
-def _groups(
-    kind: str, measure: str, found: Mapping[str, Found], form: Form, ends: list[str], paths: Paths
-) -> Iterator[Table]:
-    """Of classes or slices: the number of each, and comparisons; none where they were not asked for."""
-    every = {name: one.slices if kind == "slice" else one.classes for name, one in found.items()}
-    named = "slice" if kind == "slice" else "name"
-    if all(every.values()) and (form.classes or kind == "slice"):
-        values: dict[str, Rows] = {
-            name: [((x,), v) for x, v in zip(one[named], one[measure], strict=True)] for name, one in every.items()
-        }
-        yield _grid((kind,), values, form, f"{form.word(measure)} of each {kind}")
-    for name, one in every.items():
-        if _COMPARED[0] in one:
-            columns = zip(*(one[x] for x in _COMPARED), strict=True)
-            title = (
-                f"{name} - {paths.baseline_name}: {form.word(measure)} of each {kind}; Holm's p allows for all of them"
+    def _parts_after_summary(self, result: Result) -> Iterator[Part]:
+        level, layout = percent(self._args.confidence_level), self._layout
+        if interval := result.interval:
+            low, high, chance = (number(interval[name]) for name in ("map_low", "map_high", "map_chance"))
+            yield f"{level} interval of the mean: {low} to {high}{_parenthesized(interval['reason'])}"
+            yield f"Chance level of the mean: {chance} (the same boxes, their scores in random order)"
+        if compared := result.compared:
+            difference, low, high, p_value = comparison_cells(compared, ("difference", "low", "high", "p_value"))
+            yield (
+                f"{next(iter(self._paths.names))} - {compared['baseline']}: difference of the mean {difference}, "
+                f"{level} interval {low} to {high}, p = {p_value}{_parenthesized(compared['reason'])}"
             )
-            yield _comparisons(kind, dict(zip(one[named], columns, strict=True)), ends, title)
+        if result.classes and layout.classes_title is not None:
+            columns = {name: column for name, column in result.classes.items() if name not in ("class", "name")}
+            yield layout.table("class", result.classes["name"], columns, layout.classes_title)
+        if result.slices:
+            columns = {name: result.slices[name] for name in _SLICE_COLUMNS if name in result.slices}
+            yield layout.table("slice", result.slices["slice"], columns, "Each slice of the images")
+        yield from (f"{x[0].upper()}{x[1:]}" for x in result.reasons)
+        for report in self._further.values():
+            yield from report.parts()
+
+    def _numbers(self, result: Result) -> Iterator[tuple[tuple[str, str], Any]]:
+        """Yield the names and the value of each number: all classes, each class, interval, comparison, each slice."""
+        key, classes, slices = self._layout.key, result.classes, result.slices
+        yield from (((key(name), "all"), value) for name, value in result.values.items())
+        for measure in (x for x in classes if x not in ("class", "name")):
+            yield from (((key(measure), x), v) for x, v in zip(classes["name"], classes[measure], strict=True))
+        yield from (((key(name), "all"), value) for name, value in _drop_empty(result.interval).items())
+        compared = _drop_empty(result.compared)
+        yield from (((f"compared.{name}", "all"), value) for name, value in compared.items() if name != "baseline")
+        for measure in (x for x in slices if x != "slice"):
+            values = zip(slices["slice"], slices[measure], strict=True)
+            yield from (((f"slice.{key(measure)}", x), v) for x, v in values if isinstance(v, int | float))
+
+    def _document(self, result: Result) -> dict[str, Any]:
+        def with_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
+            return {self._layout.key(name): column for name, column in columns.items()}
+
+        document = with_keys(result.values | _drop_empty(result.interval))
+        if result.compared:
+            document["compared"] = _drop_empty(result.compared)
+        if result.classes.keys() == {"name", "ap"}:
+            document["per_class"] = dict(zip(result.classes["name"], result.classes["ap"], strict=True))
+        elif result.classes:
+            document["per_class"] = with_keys(result.classes)
+        if result.slices:
+            document["per_slice"] = with_keys(result.slices)
+        return document | ({"reasons": result.reasons} if result.reasons else {})
+
+    # -- several lists
+
+    def _parts_of_several(self) -> Iterator[Part]:
+        results, layout, baseline = self._results, self._layout, self._paths.baseline
+        yield self._grid(layout.head, {name: layout.rows(x) for name, x in results.items()}, layout.title)
+        if self._args.interval:
+            numbers = [(name, x.values["map"], *list(x.interval.values())[:3]) for name, x in results.items()]
+            rows = [(name, *map(number, values)) for name, *values in numbers]
+            yield Table([("mean of", "value", *self._ends, "chance"), *rows])
+            yield from (f"{name}: {x.interval['reason']}" for name, x in results.items() if x.interval["reason"])
+        compared = {name: x.compared for name, x in results.items() if x.compared}
+        if baseline is not None:
+            names = ("difference", "low", "high", "p_value", "adjusted_p_value")
+            title = f"Minus {self._paths.baseline_name}; Holm's p allows for all of them"
+            cells = {name: comparison_cells(x, names) for name, x in compared.items()}
+            yield self._comparison_table("mean of", cells.items(), title)
+            yield from (f"{name}: {x['reason']}" for name, x in compared.items() if x["reason"])
+        yield from self._tables_of_groups("class", "ap", {name: x.classes for name, x in results.items()})
+        yield from self._tables_of_groups("slice", "map", {name: x.slices for name, x in results.items()})
+        yield from (f"{name}: {reason}" for name, x in results.items() for reason in x.reasons)
+
+    def _tables_of_groups(self, kind: str, measure: str, tables: Mapping[str, Columns]) -> Iterator[Table]:
+        """Yield the measure of each class or slice if the rows of the layout lack it, then the comparisons."""
+        label, names = self._layout.label(measure), "slice" if kind == "slice" else "name"
+        if all(tables.values()) and (kind == "slice" or self._layout.classes_title is not None):
+            rows: dict[str, Rows] = {
+                name: [((x,), v) for x, v in zip(table[names], table[measure], strict=True)]
+                for name, table in tables.items()
+            }
+            yield self._grid((kind,), rows, f"{label} of each {kind}")
+        for name, table in tables.items():
+            if _COMPARED[0] in table:
+                title = f"{name} - {self._paths.baseline_name}: {label} of each {kind}; Holm's p allows for all of them"
+                columns = zip(*(table[x] for x in _COMPARED), strict=True)
+                cells = [comparison_cells(dict(zip(_COMPARED, x, strict=True)), _COMPARED) for x in columns]
+                yield self._comparison_table(kind, zip(table[names], cells, strict=True), title)
+
+    def _comparison_table(self, head: str, rows: Iterable[tuple[str, list[str]]], title: str) -> Table:
+        cells = [(name, *row) for name, row in rows]
+        return Table([(head, "difference", *self._ends, "p", "p (Holm)"), *cells], title=title)
+
+    def _grid(self, head: Sequence[str], rows: Mapping[str, Rows], title: str = "") -> Table:
+        """Return a table with a column per list; of several lists, the best of each row is marked."""
+        lines = list(_aligned(rows))
+        best: set[tuple[int, int]] = set()
+        for place, (_, line) in enumerate(lines if len(rows) > 1 else (), 1):
+            least = max((x for x in line.values() if x >= 0), default=math.inf) - _TOLERANCE
+            best |= {(place, len(head) + at) for at, name in enumerate(rows) if line.get(name, -1) >= least}
+        cells = [(*names, *(self._layout.cell(line.get(x, math.nan)) for x in rows)) for names, line in lines]
+        return Table([(*head, *rows), *cells], names=len(head), title=title, best=best)
 
 
-def _comparisons(head: str, rows: Mapping[str, Sequence[float]], ends: Sequence[str], title: str) -> Table:
-    """Difference, ends and both p-values of each row."""
-    cells = [
-        (name, *(number(x, "+.4f") for x in values[:3]), *(number(x, ".4g") for x in values[3:]))
-        for name, values in rows.items()
-    ]
-    return Table([(head, "difference", *ends, "p", "p (Holm)"), *cells], title=title)
+def _aligned(columns: Mapping[str, Iterable[tuple[Any, Any]]]) -> Iterable[tuple[Any, dict[str, Any]]]:
+    """Return the names of each row with its value in each column that has it; equal names are matched in order."""
+    lines: dict[tuple[Any, int], dict[str, Any]] = {}
+    for column, rows in columns.items():
+        occurrences: Counter[Any] = Counter()
+        for names, value in rows:
+            lines.setdefault((names, occurrences[names]), {})[column] = value
+            occurrences[names] += 1
+    return [(names, line) for (names, _), line in lines.items()]
 
 
-def _records_beside(found: Mapping[str, Found], form: Form) -> Iterator[Sequence[Any]]:
-    """A column per list of detections; a cell is empty where one has no such number."""
-    lines: dict[tuple[str, str], dict[str, Any]] = {}
-    for system, one in found.items():
-        for measure, of, value in _records(one, form):
-            lines.setdefault((measure, of), {})[system] = value
-    yield ("measure", "class", *found)
-    for names, values in lines.items():
-        yield (*names, *(values.get(system) for system in found))
+def _parenthesized(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _drop_empty(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers without empty texts, such as the reason of defined numbers."""
+    return {name: value for name, value in numbers.items() if value != ""}

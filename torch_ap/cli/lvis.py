@@ -1,88 +1,77 @@
-"""``torch-ap lvis``: LVIS's numbers of results files, by the names that lvis gives them."""
+"""``torch-ap lvis``: numbers of LVIS for results files, by the names of the package lvis."""
 
 import argparse
-from functools import partial
 
-from torch_ap.cli import annotation_notes, coco, detectors, images
-from torch_ap.cli.image_tables import Form, Rows
-from torch_ap.cli.images import Found
+from torch_ap.cli import file_notes
+from torch_ap.cli.coco import CocoLayout, evaluate_results
+from torch_ap.cli.detectors import Paths, Result
+from torch_ap.cli.image_tables import Rows
 from torch_ap.cli.notes import note
 from torch_ap.detection import LVISMeanAveragePrecision
-from torch_ap.files.lvis import LvisData, read_annotations, with_results
-from torch_ap.metrics.images import DetectionMetric
+from torch_ap.detection.files.lvis import LvisData, read_annotations, read_results
 
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} catIds={:>3s}] = {value:0.3f}"
 _LETTERS = {"small": "s", "medium": "m", "large": "l", "rare": "r", "common": "c", "frequent": "f"}
 _KINDS = {"map": "AP", "ap": "AP", "mar": "AR", "ar": "AR"}
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    paths = images.paths_of(args, args.results)
+    paths = Paths.from_args(args, args.results)
     annotations = read_annotations(args.annotations, args.iou_type)
-    for said in annotation_notes.of(annotations.coco, "LVIS", "ignore"):
-        note(f"{args.annotations}: {said}")
+    for text in file_notes.annotation_notes(annotations.coco, "LVIS", "ignore"):
+        note(f"{args.annotations}: {text}")
 
-    def metric_of(path: str) -> LVISMeanAveragePrecision:
-        data = with_results(annotations, path)
-        images.note_copies(data.preds, path)
-        named = coco.noted(args, data, path)
-        metric = _metric(data, args)
-        if not named:
-            images.note_no_match(metric, path)
-        return metric
+    def metric_of(data: LvisData, _: str) -> LVISMeanAveragePrecision:
+        return LVISMeanAveragePrecision(
+            "xywh",
+            args.iou_type,
+            iou_thresholds=args.iou_thresholds,
+            max_detections=args.max_detections,
+            fixed=args.fixed,
+            frequencies=data.frequencies,
+            area_ranges=args.areas,
+            area_as_given=True,
+            diagnose=False,  # file_notes names causes
+        )
 
-    names = annotations.coco.class_names
-    found_of = partial(coco.found_in, per_class=args.per_class, class_names=names)
-    detectors.write(args, paths, metric_of, found_of, _form, images=annotations.coco.images, class_names=names)
+    evaluate_results(args, paths, annotations.coco, lambda path: read_results(annotations, path), metric_of, LvisLayout)
     return 0
 
 
-def _metric(data: LvisData, args: argparse.Namespace) -> LVISMeanAveragePrecision:
-    metric = LVISMeanAveragePrecision(
-        "xywh",
-        args.iou_type,
-        iou_thresholds=args.iou_thresholds,
-        max_detections=args.max_detections,
-        fixed=args.fixed,
-        frequencies=data.frequencies,
-        area_ranges=args.areas,
-        area_as_given=True,
-    )
-    metric.update(data.preds, data.target)
-    return metric
+class LvisLayout(CocoLayout):
+    """The thirteen numbers of LVIS in its lines; tables have whole words and no limit on detections."""
 
+    line = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} catIds={:>3s}] = {value:0.3f}"
+    head = ("", "IoU", "area", "categories")
 
-def _form(metric: DetectionMetric) -> Form:
-    """LVIS's thirteen numbers in its lines; tables have whole words, and no column of the limit on detections."""
-    assert isinstance(metric, LVISMeanAveragePrecision)
-    limit = str(metric.max_detections)
-    most = "all" if metric.fixed else limit  # of an image; programs are told lvis's own word for that, -1
-    name = partial(_name, limit=limit, most="-1" if metric.fixed else limit)
-    word = partial(_name, limit=limit, most=most)
+    def __init__(self, metric: LVISMeanAveragePrecision) -> None:
+        self._limit, self._fixed = str(metric.max_detections), metric.fixed
+        super().__init__(metric)
 
-    def lines(found: Found) -> Rows:
-        rows = [(tuple(_LETTERS.get(x, x) for x in names), value) for names, value in coco.rows_of(metric, found)]
+    def rows(self, result: Result) -> Rows:
+        """Return measure, IoU, area and categories of each number, and its value."""
+        return [((*names[:3], *names[4:]), value) for names, value in super().all_rows(result)]
+
+    def all_rows(self, result: Result) -> Rows:
+        """Return the rows with the letters of lvis; with ``fixed`` images have no limit."""
+        most = "all" if self._fixed else self._limit
+        rows = [(tuple(_LETTERS.get(x, x) for x in names), value) for names, value in super().all_rows(result)]
         return [((*names[:3], most, *names[4:]), value) for names, value in rows]
 
-    return Form(
-        head=("", "IoU", "area", "categories"),
-        rows=lambda one: [((*names[:3], *names[4:]), value) for names, value in coco.rows_of(metric, one)],
-        first=lambda one: [coco.line_of(_LINE, names, value) for names, value in lines(one)],
-        title="",
-        classes=coco.class_title(metric, word),
-        digits=".3f",
-        name=name,
-        word=word,
-    )
+    def key(self, name: str) -> str:
+        """Return the name in lvis, whose word for no limit is -1."""
+        return self._name(name, "-1" if self._fixed else self._limit)
 
+    def label(self, name: str) -> str:
+        """Return the name in lvis, with "all" for no limit."""
+        return self._name(name, "all" if self._fixed else self._limit)
 
-def _name(name: str, *, limit: str, most: str) -> str:
-    """As lvis calls a number; what is neither AP nor AR keeps its name."""
-    kind, _, of = name.partition("_")
-    if kind not in _KINDS:
-        return name
-    recall = _KINDS[kind] == "AR"
-    of = "" if recall and of == limit else of
-    of = _LETTERS.get(of, of if of.isdigit() or not of else f"_{of}")
-    return f"{_KINDS[kind]}{of}" + (f"@{most}" if recall else "")
+    def _name(self, name: str, limit: str) -> str:
+        """Return the name of an AP or AR in lvis; other names are unchanged."""
+        kind, _, detail = name.partition("_")
+        if kind not in _KINDS:
+            return name
+        is_recall = _KINDS[kind] == "AR"
+        detail = "" if is_recall and detail == self._limit else detail
+        detail = _LETTERS.get(detail, detail if detail.isdigit() or not detail else f"_{detail}")
+        return f"{_KINDS[kind]}{detail}" + (f"@{limit}" if is_recall else "")

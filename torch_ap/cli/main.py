@@ -1,9 +1,9 @@
 """The command ``torch-ap``: average precision of files.
 
-Exit status: 0, or 2 with one line on standard error when an argument or a file is wrong; 141 when nobody reads standard
-output any more, and 130 after an interrupt, as shells say of other programs.
+The exit status is 0, or 2 with one line on standard error if an argument or a file is invalid, 141 if the reader of
+standard output has closed it, and 130 after an interrupt, as for shells.
 
-What takes long to import is imported once it is known what to do: help and errors in arguments need no torch.
+Slow imports wait until a command runs: help and errors in arguments do not import torch.
 """
 
 import argparse
@@ -11,16 +11,16 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from torch_ap._version import __version__
 from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
-from torch_ap.cli.notes import OUTPUT, emit, in_options, in_words, note
-from torch_ap.cli.options import HelpFormatter, add_trec, filled_in
+from torch_ap.cli.notes import OUTPUT, emit, note, shorten, to_option_names
+from torch_ap.cli.options import HelpFormatter, add_trec, fill_in_defaults
 from torch_ap.cli.table_options import add_report, add_score
-from torch_ap.rules.messages import LONGEST, shown
+from torch_ap.core.base.messages import LONGEST, short_repr
 
 _ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc)
 _EXAMPLES = (
@@ -41,11 +41,11 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with status 2."""
-        short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda found: shown(found[0].strip("'")), message)
+        short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda word: short_repr(word[0].strip("'")), message)
         sys.exit(_fail(f"{short}; see {self.prog} --help"))
 
     def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002
-        """Write help or version on standard output; argparse's own way passes over errors in silence."""
+        """Write help or version on standard output; argparse itself would ignore errors of the stream."""
         emit(message.removesuffix("\n").split("\n"))
 
 
@@ -53,14 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: of the command line; None for those of this process.
+        arguments: words of the command line; None for the arguments of this process.
 
     Returns:
         The exit status.
     """
     try:
         try:
-            return _status(lambda: _run(arguments))
+            return _run_with_status(arguments)
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -72,48 +72,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{OUTPUT}: {error.strerror}")
 
 
-def _run(arguments: Sequence[str] | None) -> int:
-    said = "Average precision of what files hold: tables of scores, runs of search engines, detections."
-    parser = _Parser(prog="torch-ap", description=said, epilog=_EXAMPLES, formatter_class=HelpFormatter)
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in _ADD:
-        add(subparsers)
-    given = filled_in(parser.parse_args(arguments))
-    if sys.stdout is None:
-        raise ValueError(f"{OUTPUT} is closed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = _note_warning
-        try:
-            status: int = import_module(f"torch_ap.cli.{given.command}").run(given)
-        except ValueError as error:
-            raise ValueError(in_options(str(error), _options(subparsers.choices[given.command]))) from error
-    return status
-
-
-def _options(parser: argparse.ArgumentParser) -> set[str]:
-    """The options of a command, as arguments of functions are written."""
-    words = (word for action in parser._actions for word in action.option_strings)
-    return {word.removeprefix("--").replace("-", "_") for word in words if word.startswith("--")}
-
-
-def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """One line for a warning to users; none for a warning of one library to the authors of another."""
-    if not isinstance(message, DeprecationWarning):
-        note(in_words(str(message)))
-
-
-def _status(run: Callable[[], int]) -> int:
-    """Run; what is wrong with arguments or files becomes a line."""
+def _run_with_status(arguments: Sequence[str] | None) -> int:
+    """Run the command and return its status; errors in arguments and files become one line."""
     try:
-        return run()
+        return _run(arguments)
     except BrokenPipeError:
         raise
     except OSError as error:
         if error.filename == OUTPUT:
             raise
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+        path = shorten(str(error.filename or ""))
+        return _fail(f"{path}: {error.strerror}" if path else error.strerror or str(error))
     except (ValueError, ModuleNotFoundError) as error:
         return _fail(str(error))
     except MemoryError:
@@ -122,11 +91,39 @@ def _status(run: Callable[[], int]) -> int:
         return _INTERRUPTED
 
 
+def _run(arguments: Sequence[str] | None) -> int:
+    description = "Average precision from files: tables of scores, runs of search engines, detections."
+    parser = _Parser(prog="torch-ap", description=description, epilog=_EXAMPLES, formatter_class=HelpFormatter)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in _ADD:
+        add(subparsers)
+    args = fill_in_defaults(parser.parse_args(arguments))
+    if sys.stdout is None:
+        raise ValueError(f"{OUTPUT} is closed")
+    words = (word for action in subparsers.choices[args.command]._actions for word in action.option_strings)
+    args.option_names = {word[2:].replace("-", "_") for word in words if word.startswith("--")}
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        """Write a warning as one line; deprecations concern the authors of libraries only."""
+        if not isinstance(message, DeprecationWarning):
+            note(to_option_names(str(message), args.option_names))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        try:
+            status: int = import_module(f"torch_ap.cli.{args.command}").run(args)
+        except ValueError as error:
+            raise ValueError(to_option_names(str(error), args.option_names)) from error
+    return status
+
+
 def _discard_output() -> None:
-    """Let nothing be written when the process ends: it could only fail again."""
+    """Redirect standard output, so that the flush at exit cannot fail again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # no file of the system's: a caller's own stream
+    except (OSError, ValueError):  # a caller's own stream without a file descriptor
         return
 
 

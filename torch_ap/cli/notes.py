@@ -1,7 +1,7 @@
-"""What a command writes: its results on standard output, and lines beside them on standard error.
+"""Output of a command: results on standard output, notes on standard error.
 
-Nothing of a file reaches a terminal as it is: see :func:`torch_ap.rules.messages.printable`. What the encoding of the
-stream lacks is written with escapes too.
+Text from files is escaped before it reaches a terminal (:func:`torch_ap.core.base.messages.escape_unprintable`), as are
+characters that the encoding of the stream lacks.
 """
 
 import json
@@ -12,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from torch_ap.rules.messages import printable
+from torch_ap.core.base.messages import escape_unprintable
 
 OUTPUT = "standard output"
 _STANDARD_INPUT = "standard input"
+_MAX_PATH = 200  # characters; all other values in messages are cut to 80
+_WORDS = {"interpolation": "interpolated ap", "top_k": "k"}  # for commands without these options
 
 
 def emit(lines: Iterable[str]) -> None:
@@ -23,14 +25,13 @@ def emit(lines: Iterable[str]) -> None:
 
     Raises:
         ValueError: if it is closed.
-        OSError: if it cannot be written; the error's file is ``OUTPUT``.
+        OSError: if it cannot be written; the file name of the error is ``OUTPUT``.
     """
     if sys.stdout is None:
         raise ValueError(f"{OUTPUT} is closed")
-    encoding = sys.stdout.encoding or "utf-8"
-    text = "".join(f"{printable(line)}\n" for line in lines)
+    text = "".join(f"{escape_unprintable(line)}\n" for line in lines)
     try:
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.write(_encodable(text, sys.stdout))
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -42,43 +43,52 @@ def emit_json(value: Any) -> None:
     emit(json.dumps(value, indent=2).replace("\x7f", "\\u007f").split("\n"))
 
 
-def named(path: str) -> str:
-    """What a file is called; "-" is standard input."""
+def file_name(path: str) -> str:
+    """Return the name of a file in results; "-" is standard input."""
     return _STANDARD_INPUT if path == "-" else path
 
 
-def end_of(path: str, others: Collection[str]) -> str:
-    """The last parts of a path, as many as no other path ends in."""
+def unique_suffix(path: str, others: Collection[str]) -> str:
+    """Return the shortest end of a path that no other path ends in, in whole parts."""
     parts, rest = Path(path).parts, [Path(x).parts for x in others]
     for count in range(1, len(parts)):
         if not any(x[-count:] == parts[-count:] for x in rest):
             return str(Path(*parts[-count:]))
-    return named(path)
+    return file_name(path)
 
 
-def in_words(message: str) -> str:
-    """What a function says of its arguments, in the names of the command's options."""
-    message = re.sub(r"`(\w+)='([\w-]+)'`", r"--\1 \2", message)
-    for name, word in (("interpolation", "interpolated ap"), ("top_k", "k")):
-        message = message.replace(f"`{name}`", word)
-    return re.sub(r"`(\w+)`", lambda found: _as_option(found[1]), message)
+def to_option_names(message: str, options: Collection[str]) -> str:
+    """Replace the names of arguments in a message of the library by the options of a command.
+
+    Args:
+        message: text with arguments as ```name``` or ```name='value'```.
+        options: names of the command's options, as ``n_resamples``.
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name not in options:
+            return match[0] if value else _WORDS.get(name, match[0])
+        return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
+
+    message = re.sub(r"`(\w+)(?:='([\w-]+)')?`", option, message)
+    return re.sub(r"^(--\S+ must be )None or a list of ", r"\1", message)  # an option is never None
 
 
-def in_options(message: str, options: Collection[str]) -> str:
-    """The same, word for word, of those arguments alone that a command has as options."""
-    told = re.sub(r"`(\w+)`", lambda found: _as_option(found[1]) if found[1] in options else found[0], message)
-    return re.sub(r"^(--\S+ must be )None or a list of ", r"\1", told)  # which nobody writes there
-
-
-def _as_option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def shorten(text: str) -> str:
+    """Return a text with at most 200 characters, by leaving out the middle."""
+    return text if len(text) <= _MAX_PATH else f"{text[: _MAX_PATH // 2]}...{text[3 - _MAX_PATH // 2 :]}"
 
 
 def note(message: str) -> None:
-    """Write a message on standard error, as one line; "-" before it is standard input."""
+    """Write a message on standard error, as one line; a leading "-" becomes "standard input", long paths are cut."""
     message = re.sub("^-(?=[:,] )", _STANDARD_INPUT, message)
+    message = re.sub(rf"\S{{{_MAX_PATH + 1},}}", lambda path: shorten(path[0]), message)
     if sys.stderr is not None:
-        encoding = sys.stderr.encoding or "utf-8"
-        text = f"torch-ap: {printable(' '.join(message.split()))}\n"
-        with suppress(OSError):  # there is no other place to say so
-            sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        with suppress(OSError):  # no other place could report it
+            sys.stderr.write(_encodable(f"torch-ap: {escape_unprintable(' '.join(message.split()))}\n", sys.stderr))
+
+
+def _encodable(text: str, stream: Any) -> str:
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

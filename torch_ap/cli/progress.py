@@ -1,21 +1,21 @@
-"""How far long work has come, on one line of standard error, where that is a terminal."""
+"""Progress of long work, on one line of standard error if that is a terminal."""
 
 import importlib.util
 import sys
 from pathlib import Path
 from types import TracebackType
 
-from torch_ap.rules.messages import printable
+from torch_ap.core.base.messages import escape_unprintable
 
-_WORTH_TELLING = 1 << 25
+_MIN_BYTES = 1 << 25  # shorter files take less than a second
 
 
 class Bar:
-    """Tell how much of a file is done, if the file is long and somebody is watching; wipe the line at the end."""
+    """Percentage of a long file that has been read; the line is cleared at the end."""
 
     def __init__(self, path: str) -> None:
-        self._name = printable(Path(path).name)
-        self._shown = -1
+        self._name = escape_unprintable(Path(path).name)
+        self._percent = -1
 
     def __enter__(self) -> "Bar":
         return self
@@ -23,22 +23,22 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown >= 0:
+        if self._percent >= 0:
             sys.stderr.write("\r" + " " * (len(self._name) + 7) + "\r")
 
     def __call__(self, done: int, size: int) -> None:
-        """Show how many of how many bytes are done."""
+        """Show the share of ``size`` bytes that is done."""
         percent = 100 * done // max(size, 1)
-        if size >= _WORTH_TELLING and percent > self._shown and _watched():
-            self._shown = percent
+        if size >= _MIN_BYTES and percent > self._percent and _is_terminal():
+            self._percent = percent
             sys.stderr.write(f"\r{self._name} {percent:3d} %")
             sys.stderr.flush()
 
 
-def of_resamples() -> bool:
-    """Whether resampling shows its bar: to somebody who watches, where tqdm is installed (extra: ``inference``)."""
-    return _watched() and importlib.util.find_spec("tqdm") is not None
+def shows_resampling() -> bool:
+    """Whether resampling shows a progress bar: on a terminal, if tqdm is installed (extra: ``inference``)."""
+    return _is_terminal() and importlib.util.find_spec("tqdm") is not None
 
 
-def _watched() -> bool:
+def _is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()

@@ -1,8 +1,15 @@
-"""``torch-ap score --bins``: a file of any length in bounded memory, and the bounds that bins leave."""
+"""``torch-ap score --bins``: a file of any length in bounded memory, with bounds for the order inside the bins.
+
+The bins of :class:`torch_ap.core.ranking.score_bins.ScoreBins` are merged while the file is
+read, in any order of the rows.
+``BinaryAveragePrecision(bins="adaptive")`` is no replacement: it learns its edges from the first items, so that sorted
+files have wide bounds, and it has neither groups nor measures at a rank.
+"""
 
 import argparse
+import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,291 +17,255 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli import table_inputs
-from torch_ap.cli.binned import Rows, System
-from torch_ap.cli.notes import named, note
-from torch_ap.cli.statements import NO_POSITIVE
-from torch_ap.cli.tables import Part, Report, Table, number
-from torch_ap.curve.bounds import Bounds, bounds
-from torch_ap.curve.convention import PLAIN, Convention
-from torch_ap.curve.discounted_gain import NormalizedDCG
-from torch_ap.files.table_columns import Table as TableFile
-from torch_ap.files.table_measures import Measure
-from torch_ap.inference.chance_of_rankings import chance_of_curve, chance_of_ratio
+from torch_ap.cli.notes import to_option_names
+from torch_ap.cli.progress import Bar
+from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
+from torch_ap.core.columns.table_names import Measure
+from torch_ap.core.columns.tables import Columns
+from torch_ap.core.columns.tables import Table as TableFile
+from torch_ap.core.items.inputs import ClassificationInputs
+from torch_ap.core.items.settings import warn_of_logits
+from torch_ap.core.measures.convention import PLAIN
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.score_bins import ScoreBins
 from torch_ap.inference.methods import curve_interval
-from torch_ap.inference.queries import compare_queries
-from torch_ap.inference.query_mean import mean_interval
+from torch_ap.inference.queries import compare_queries, mean_interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.ranking.hit_curve import HitCurve
 
-NAN = math.nan
-_ENDS = ("low", "high")
-_NARROW = 0.1  # of the width of an interval: bounds that do not matter beside it
-_NO_INTERVAL = "no interval: with --bins groups have one, and otherwise ap alone, without weights or --ties"
-_WIDE = "interval and p-value are of the estimate: what the bins leave open comes on top"
-_NO_COMPARISON = "no p-value: bins of two rankings do not tell which rows they share; without --bins there is one"
+_MAX_SHARE = 0.1  # of the width of an interval: narrower bounds are not worth a note
+_NO_INTERVAL = "no interval: with --bins only groups have one, and ap without weights and --ties"
+_WIDE = "interval and p-value are for the estimate; the uncertainty of the bins comes on top"
+_NO_COMPARISON = "no p-value: bins of two rankings do not identify their common rows; without --bins there is one"
 
 
 @dataclass
-class Bounded:
-    """One measure, as far as it was asked for.
+class _System:
+    """Counts of one system.
 
     Attributes:
-        numbers: ``estimate``, ``at_least``, ``at_most``, ``width``, ``chance``; and the ends of an interval.
-        compared: those of the baseline, of the difference, and what is said of that.
-        each: ``estimate``, ``at_least``, ``at_most`` of each group or class, by its name.
-        reasons: why numbers are missing.
+        bins: counts; None before the first rows.
+        rows: number of rows.
+        digest: digest of targets and weights, to compare the rows of two files.
+        undefined: value of rankings without positives: "nan"; "neg", 0, for groups and labels; "skip" for classes.
+        curve: rankings whose entries are bins, after the last row.
+        mixed: (E,) whether a bin has distinct scores, likewise.
     """
 
-    numbers: dict[str, float]
-    compared: dict[str, float] = field(default_factory=dict)
-    each: dict[str, dict[str, float]] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
+    bins: ScoreBins | None = None
+    rows: int = 0
+    digest: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+    undefined: str = "nan"
+    curve: HitCurve = field(init=False)
+    mixed: Tensor = field(init=False)
 
+    def finish(self, rankings: int, undefined: str) -> "_System":
+        """Build the curves after the last row."""
+        assert self.bins is not None  # a table without rows is an error
+        self.curve, self.mixed, self.undefined = self.bins.curve(rankings), self.bins.mixed(), undefined
+        return self
 
-@dataclass(frozen=True, eq=False)
-class Rankings:
-    """The rankings of one system.
-
-    Attributes:
-        curve: S of them, whose entries are bins.
-        mixed: (E,) whether a bin is of different scores.
-        undefined: what a ranking without a relevant item counts as: "nan"; of groups and labels "neg", 0; of classes
-            "skip", left out.
-    """
-
-    curve: HitCurve
-    mixed: Tensor
-    undefined: str
-
-    def filled(self, values: Tensor) -> Tensor:
-        """(S,) values of a measure, with 0 for those that are undefined and count so."""
-        return values.nan_to_num(0.0) if self.undefined == "neg" else values
+    def bounds(self, measure: Measure) -> dict[str, Tensor]:
+        """Return estimate and bounds of each ranking, (S,) each."""
+        bounds = measure.formula.bounds(self.curve, self.mixed)
+        values = {"estimate": bounds.estimate, "at_least": bounds.low, "at_most": bounds.high}
+        return {name: x.nan_to_num(0.0) if self.undefined == "neg" else x for name, x in values.items()}
 
     def mean(self, values: Tensor) -> float:
-        """Over the rankings that have a part in it."""
-        values = self.filled(values)
+        """Return the mean over the rankings that count."""
+        values = values.nan_to_num(0.0) if self.undefined == "neg" else values
         return float(values.nanmean() if self.undefined == "skip" else values.mean())
 
-    def bounds(self, measure: Measure) -> Bounds:
-        """Of each ranking."""
-        formula: Any = measure.formula  # not of grades, which are refused
-        found = bounds(formula, self.curve, self.mixed)
-        return Bounds(*map(self.filled, (found.low, found.estimate, found.high)))
 
+class _Reader:
+    """Reader of tables into bins.
 
-def run(args: argparse.Namespace) -> int:
-    """Count, bound and print."""
-    table_inputs.check(args)
-    wide = len(args.preds) > 1
-    measures = table_inputs.measures_asked(args, wide)
-    _refuse_unbounded(measures)
-    table, rows = table_inputs.table_of(args, args.file), Rows(args)
-    mine, theirs = rows.read(table)
-    if rows.classes and not wide:  # a column of lists
-        table_inputs.check_classes(args)
-        measures = table_inputs.measures_asked(args, classes=True)
-    table_inputs.check_normalization(args, bool(rows.classes))
-    undefined = "neg" if args.group is not None or rows.labels else "skip" if rows.classes else "nan"
-    if table_inputs.is_file(args.baseline):
-        theirs = _baseline(args, table, mine, rows)
-    count = len(table.groups) if args.group is not None else rows.classes or 1
-    own = Rankings(*mine.curve(count), undefined)
-    other = None if theirs is None else Rankings(*theirs.curve(count), undefined)
-    names = table_inputs.names_asked(args, table, rows.classes)
-    if other is not None and args.group is not None:
-        table_inputs.check_groups(args, table, own.curve.n > 0, other.curve.n > 0)
-    found = {one.name: _bounded(args, one, own, other, names) for one in measures}
-    for said in table_inputs.without_positives(args, own.curve.m, labels=rows.labels) if rows.classes else ():
-        note(said)
-    for said in table_inputs.without_relevant(args, table, own.curve.m) if args.group is not None else ():
-        note(said)
-    mixed = any(bool(x.mixed.any()) for x in (own, other) if x is not None)
-    _report(args, found, _said(args, table, mine, own, rows), mixed).write(args.form)
-    return 0
+    Args:
+        args: arguments of the command.
 
+    Attributes:
+        classes: number of rankings of each row; 0 for one ranking or groups.
+        labels: whether these have a target each.
+    """
 
-def _refuse_unbounded(measures: Sequence[Measure]) -> None:
-    for one in measures:
-        if isinstance(one.formula, NormalizedDCG):
-            raise ValueError(f"--bins keeps counts of what is relevant, and no grades, which {one.name} is of")
-        if isinstance(one.formula, Convention) and not one.formula.has_bounds:
-            why = "--denominator found" if one.kind == "ap" else "interpolation"
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._inputs: ClassificationInputs | None = None
+        self.classes, self.labels = 0, False
+
+    def read(self, table: TableFile) -> tuple[_System, _System | None]:
+        """Return the system of a file, and the baseline if that is a column of it."""
+        system, baseline = _System(), None if table.baseline is None else _System()
+        with Bar(str(table.path)) as bar:
+            for batch in table.batches(bar):
+                self._add(system, batch, batch.preds)
+                if baseline is not None and batch.baseline is not None:
+                    self._add(baseline, batch, batch.baseline)
+        return system, baseline
+
+    def _add(self, system: _System, batch: Columns, preds: Tensor) -> None:
+        system.rows += len(preds)
+        for column in (batch.target, batch.weights):
+            if column is not None:
+                system.digest.update(column.contiguous().numpy())
+        if batch.group is not None:
+            level = 1 if self._args.relevance_level is None else self._args.relevance_level
+            self._count(system, preds, batch.target >= level, None, batch.group)
+        elif preds.ndim == 1:
+            self._count(system, preds, batch.target, batch.weights, None)
+        else:
+            self._add_classes(system, batch, preds)
+
+    def _add_classes(self, system: _System, batch: Columns, preds: Tensor) -> None:
+        if self._inputs is None:
+            self.classes, self.labels = preds.shape[1], batch.target.ndim == 2
+            self._inputs = ClassificationInputs(self.classes, not self.labels, normalization=self._args.normalization)
+        if preds.shape[1] != self.classes:  # in another file
             raise ValueError(
-                f"--bins has no bounds for {one.name}: they are of ap without {why}, and of measures at a rank"
+                f"{self._args.baseline}: must have as many scores in a row as {self._args.file}, {self.classes}, "
+                f"got {preds.shape[1]}"
             )
+        inputs = self._inputs.validate(preds, batch.target, batch.weights)
+        if system.bins is None:
+            warn_of_logits(self._inputs, inputs)
+        column, shape = torch.arange(self.classes), inputs.scores.shape
+        hits = inputs.target if self.labels else inputs.target[:, None] == column
+        weights = None if inputs.weights is None else inputs.weights[:, None].expand(shape).flatten()
+        self._count(system, inputs.scores.flatten(), hits.flatten(), weights, column.expand(shape).flatten())
+
+    def _count(
+        self, system: _System, scores: Tensor, hits: Tensor, weights: Tensor | None, ranking: Tensor | None
+    ) -> None:
+        """Count items in N bins of all groups together, or in N bins of each class."""
+        if system.bins is None:
+            system.bins = ScoreBins(self._args.bins * max(1, self.classes))
+        try:
+            system.bins.add(scores, hits.to(torch.uint8), weights, ranking)
+        except ValueError as error:  # fewer bins than groups
+            message = to_option_names(str(error), self._args.option_names).replace("rankings", "groups")
+            raise ValueError(f"{self._args.file}: {message}") from None
 
 
-def _baseline(args: argparse.Namespace, table: TableFile, mine: System, rows: Rows) -> System:
-    """The system of another file, which must have the same rows in the same order, but for those of groups."""
-    theirs, _ = rows.read(table_inputs.table_of_baseline(args, table))
-    if args.group is None and (mine.rows, mine.digest.digest()) != (theirs.rows, theirs.digest.digest()):
-        what = (
-            f"{mine.rows:,} rows, got {theirs.rows:,}" if mine.rows != theirs.rows else "the same targets and weights"
+def evaluate(args: argparse.Namespace) -> TableReport:
+    """Count the rows in bins and return the bounds of all measures."""
+    measures, table = table_inputs.prepare(args)
+    for measure in measures:
+        _check_bounds_exist(measure)
+    reader, grouped = _Reader(args), args.group is not None
+    system, baseline = reader.read(table)
+    classes, labels = reader.classes, reader.labels
+    measures = table_inputs.measures_of_rankings(args, measures, bool(classes))
+    if table_inputs.is_file(args.baseline):
+        baseline, _ = reader.read(table_inputs.baseline_table(args, table))
+        if not grouped:
+            _check_same_rows(args, system, baseline)
+    systems = [x for x in (system, baseline) if x is not None]
+    for x in systems:
+        x.finish(
+            len(table.groups) if grouped else classes or 1,
+            "neg" if grouped or labels else "skip" if classes else "nan",
         )
-        raise ValueError(f"{args.baseline}: must have the rows of {args.file} in the same order: {what}")
-    return theirs
+    rows = table_inputs.requested_rows(args, table, classes)
+    if baseline is not None and grouped:
+        table_inputs.check_same_groups(args, table, system.curve.n, baseline.curve.n)
+    results = {x.name: _result_of(args, x, system, baseline, rows) for x in measures}
+    if classes or grouped:
+        table_inputs.note_without_positives(args, table, system.curve.m, labels=labels)
+    assert system.bins is not None
+    is_mixed = any(bool(x.mixed.any()) for x in systems)
+    convention = "at least and at most: any order inside the bins" if is_mixed else "each score has a bin of its own"
+    positives = int(system.curve.m.sum())
+    facts = table_inputs.table_facts(args, table, system.rows, positives, classes, labels=labels)
+    return TableReport(args, results, facts | {"bins": len(system.bins.low)}, convention)
 
 
-def _bounded(
-    args: argparse.Namespace, measure: Measure, own: Rankings, other: Rankings | None, names: Sequence[str]
-) -> Bounded:
-    """What is asked for of one measure."""
-    limits = own.bounds(measure)
-    numbers = _numbers(own, limits)
-    found = Bounded(numbers | {"width": numbers["at_most"] - numbers["at_least"], "chance": _chance(measure, own)})
-    if math.isnan(numbers["estimate"]) and not bool(own.curve.m.any()):
-        found.reasons.append(NO_POSITIVE)
-    ends = _ends(args, measure, own, limits) if args.interval else {}
+def _check_bounds_exist(measure: Measure) -> None:
+    """Raise ValueError for a measure without bounds."""
+    if measure.formula.graded:
+        raise ValueError(f"--bins stores counts of relevant rows, but {measure.name} needs grades")
+    if not measure.formula.has_bounds:
+        excluded = "--denominator found" if measure.kind == "ap" else "interpolation"
+        raise ValueError(
+            f"--bins has no bounds for {measure.name}: they are of ap without {excluded}, and of measures at a rank"
+        )
+
+
+def _check_same_rows(args: argparse.Namespace, system: _System, baseline: _System) -> None:
+    """Raise ValueError unless two files have equal targets and weights in the same order."""
+    if (system.rows, system.digest.digest()) != (baseline.rows, baseline.digest.digest()):
+        rule = "the same targets and weights"
+        if system.rows != baseline.rows:
+            rule = f"{system.rows:,} rows, got {baseline.rows:,}"
+        raise ValueError(f"{args.baseline}: must have the rows of {args.file} in the same order: {rule}")
+
+
+def _result_of(
+    args: argparse.Namespace, measure: Measure, system: _System, baseline: _System | None, rows: tuple[str, ...]
+) -> MeasureResult:
+    """Return estimate, bounds and chance level of a measure, with interval, comparison and rows if requested."""
+    columns = system.bounds(measure)
+    means = {name: system.mean(x) for name, x in columns.items()}
+    result = MeasureResult(means | {"width": means["at_most"] - means["at_least"], "chance": _chance(measure, system)})
+    if math.isnan(means["estimate"]) and not bool(system.curve.m.any()):
+        result.reasons.append(NO_POSITIVE)
     if args.interval:
-        alone = args.group is not None or len(limits.estimate) == 1
-        found.numbers |= {end: float(x[0]) if alone else NAN for end, x in ends.items()}
-        if math.isnan(found.numbers["low"]) and not found.reasons:
-            found.reasons.append(_NO_INTERVAL)
-    columns = {"estimate": limits.estimate, "at_least": limits.low, "at_most": limits.high}
-    columns |= ends if args.group is None else {}
-    found.each = {name: {key: float(x[place]) for key, x in columns.items()} for place, name in enumerate(names)}
-    if other is not None:
-        _compare(args, found, measure, own, other)
-    intervals = [x["high"] - x["low"] for x in (found.numbers, found.compared) if not math.isnan(x.get("low", NAN))]
-    if intervals and found.numbers["width"] > _NARROW * min(intervals):
-        found.reasons.append(_WIDE)
-    return found
+        ends = _interval(args, measure, system, columns["estimate"])
+        is_single = len(ends["low"]) == 1
+        result.numbers |= {end: float(x[0]) if is_single else math.nan for end, x in ends.items()}
+        if math.isnan(result.numbers["low"]) and not result.reasons:
+            result.reasons.append(_NO_INTERVAL)
+        columns |= ends if args.group is None else {}
+    result.rows = {name: {key: float(x[place]) for key, x in columns.items()} for place, name in enumerate(rows)}
+    if baseline is not None:
+        _compare(args, result, columns["estimate"], baseline, baseline.bounds(measure))
+    widths = [x["high"] - x["low"] for x in (result.numbers, result.compared) if "low" in x]
+    if any(result.numbers["width"] > _MAX_SHARE * x for x in widths):
+        result.reasons.append(_WIDE)
+    return result
 
 
-def _numbers(rankings: Rankings, limits: Bounds) -> dict[str, float]:
-    """The mean of the rankings, and its bounds."""
-    columns = {"estimate": limits.estimate, "at_least": limits.low, "at_most": limits.high}
-    return {name: rankings.mean(x) for name, x in columns.items()}
+def _chance(measure: Measure, system: _System) -> float:
+    """Return the mean over random orders of scores without ties; NaN with weights."""
+    if system.curve.weighted:
+        return math.nan
+    untied: Any = replace(measure.formula, ties="expected")  # type: ignore[call-arg]
+    return system.mean(untied.chance_level(system.curve))
 
 
-def _chance(measure: Measure, rankings: Rankings) -> float:
-    """The mean over random orders of scores without ties; NaN with weights."""
-    if rankings.curve.weighted:
-        return NAN
-    untied: Any = replace(measure.formula, ties="expected")
-    chance = chance_of_curve if isinstance(untied, Convention) else chance_of_ratio
-    return rankings.mean(chance(rankings.curve, untied))
-
-
-def _ends(args: argparse.Namespace, measure: Measure, own: Rankings, limits: Bounds) -> dict[str, Tensor]:
-    """Of the mean over groups, (1,), or of each ranking, (S,): its bins as ties; NaN where there is no interval."""
+def _interval(args: argparse.Namespace, measure: Measure, system: _System, estimate: Tensor) -> dict[str, Tensor]:
+    """Return the interval of the mean over groups, (1,), or of each ranking, (S,), with bins as ties; or NaN."""
     if args.group is not None:
-        found = mean_interval(limits.estimate, confidence_level=args.confidence_level, n_resamples=args.n_resamples)
-        return {"low": found.low[None], "high": found.high[None]}
-    plain = measure.kind == "ap" and measure.k is None and not own.curve.weighted
-    if not plain or args.ties not in (None, "grouped"):
-        return dict.fromkeys(_ENDS, torch.full_like(limits.estimate, NAN))
-    how: dict[str, Any] = {"method": "influence", "design": "iid", "resampling": Resampling()}
-    each = curve_interval(own.curve, PLAIN, confidence_level=args.confidence_level, **how)
+        mean = mean_interval(estimate, confidence_level=args.confidence_level, n_resamples=args.n_resamples)
+        return {"low": mean.low[None], "high": mean.high[None]}
+    is_plain = measure.kind == "ap" and measure.k is None and not system.curve.weighted
+    if not is_plain or args.ties not in (None, "grouped"):
+        return dict.fromkeys(("low", "high"), torch.full_like(estimate, math.nan))
+    settings: dict[str, Any] = {"method": "influence", "design": "iid", "resampling": Resampling()}
+    each = curve_interval(system.curve, PLAIN, confidence_level=args.confidence_level, **settings)
     return {"low": each.low, "high": each.high}
 
 
-def _compare(args: argparse.Namespace, found: Bounded, measure: Measure, own: Rankings, other: Rankings) -> None:
-    """The difference, which lies between those of the bounds; over groups with interval and p-value."""
-    theirs = other.bounds(measure)
-    numbers, its = found.numbers, _numbers(other, theirs)
-    found.compared = {
-        "baseline": its["estimate"],
-        "difference": numbers["estimate"] - its["estimate"],
-        "at_least": numbers["at_least"] - its["at_most"],
-        "at_most": numbers["at_most"] - its["at_least"],
-        **dict.fromkeys((*_ENDS, "p_value"), NAN),
+def _compare(
+    args: argparse.Namespace,
+    result: MeasureResult,
+    estimate: Tensor,
+    baseline: _System,
+    columns: Mapping[str, Tensor],
+) -> None:
+    """Add the difference and its bounds; for groups also interval and p-value."""
+    own, other = result.numbers, {name: baseline.mean(x) for name, x in columns.items()}
+    result.compared = {
+        "baseline": other["estimate"],
+        "difference": own["estimate"] - other["estimate"],
+        "at_least": own["at_least"] - other["at_most"],
+        "at_most": own["at_most"] - other["at_least"],
+        **dict.fromkeys(("low", "high", "p_value"), math.nan),
     }
     if args.group is None:
-        found.reasons += [_NO_COMPARISON] if NO_POSITIVE not in found.reasons else []
+        result.reasons += [_NO_COMPARISON] if NO_POSITIVE not in result.reasons else []
         return
-    values = own.bounds(measure).estimate, theirs.estimate
-    said = compare_queries(*values, confidence_level=args.confidence_level, bounds=(0, 1)).to_dict()
-    found.compared |= {name: said[name] for name in (*_ENDS, "p_value")}
-    if said["reason"]:
-        found.reasons.append(f"comparison: {said['reason']}")
-
-
-def _said(args: argparse.Namespace, table: TableFile, mine: System, own: Rankings, rows: Rows) -> dict[str, Any]:
-    """How much was read."""
-    assert mine.bins is not None
-    found: dict[str, Any] = {"file": args.file, "items": mine.rows}
-    if args.group is not None:
-        found |= {"groups": len(table.groups), "relevant": int(own.curve.m.sum())}
-    elif rows.classes:
-        found |= {"labels" if rows.labels else "classes": rows.classes}
-    else:
-        found |= {"positive": int(own.curve.m)}
-    return found | {"bins": len(mine.bins.low)}
-
-
-def _report(args: argparse.Namespace, found: Mapping[str, Bounded], said: dict[str, Any], mixed: bool) -> Report:
-    of = "group" if args.group is not None else "class"
-    return Report(
-        parts=lambda: _parts(args, found, said, of, mixed),
-        records=lambda: _records(found, of),
-        document=lambda: _document(args, found, said, "groups" if of == "group" else "classes"),
-    )
-
-
-def _parts(
-    args: argparse.Namespace, found: Mapping[str, Bounded], said: dict[str, Any], of: str, mixed: bool
-) -> Iterator[Part]:
-    counts = ", ".join(f"{value:,} {name}" for name, value in said.items() if name != "file")
-    exact = "at least and at most: any order inside the bins" if mixed else "each score has a bin of its own"
-    level = f"{100 * args.confidence_level:.10g}%"
-    heads = {"at_least": "at least", "at_most": "at most", "low": f"{level} low", "high": f"{level} high"}
-    first = next(iter(found.values()))
-    columns = list(first.numbers)
-    rows = [
-        (name, *(number(one.numbers[x], ".3g" if x == "width" else ".6f") for x in columns))
-        for name, one in found.items()
-    ]
-    title = f"{named(args.file)}: {counts}; {exact}"
-    yield Table([("measure", *(heads.get(x, x) for x in columns)), *rows], title=title)
-    if first.compared:
-        yield _comparison(args, found, heads)
-    if first.each:
-        keys = list(next(iter(first.each.values())))
-        head = [x for name in found for x in (name, *(heads[key] for key in keys[1:]))]
-        cells = ((name, *(number(one.each[name][x]) for one in found.values() for x in keys)) for name in first.each)
-        yield Table([(of, *head), *cells])
-    for reason in dict.fromkeys(x for one in found.values() for x in one.reasons):
-        yield f"{', '.join(name for name, one in found.items() if reason in one.reasons)}: {reason}"
-
-
-def _comparison(args: argparse.Namespace, found: Mapping[str, Bounded], heads: Mapping[str, str]) -> Table:
-    run = named(args.file) if table_inputs.is_file(args.baseline) else args.preds[0]
-    keys = list(next(iter(found.values())).compared)[1:]
-    head = ("measure", run, named(args.baseline), *(heads.get(x, x) for x in keys[:-1]), "p")
-    rows = [
-        (
-            name,
-            *(number(x) for x in (one.numbers["estimate"], one.compared["baseline"])),
-            *(number(one.compared[x], "+.4f") for x in keys[:-1]),
-            number(one.compared["p_value"], ".4g"),
-        )
-        for name, one in found.items()
-    ]
-    return Table([head, *rows])
-
-
-def _records(found: Mapping[str, Bounded], of: str) -> Iterator[Sequence[Any]]:
-    """A row per measure and group or class; the mean's has "all" for its name, and the comparison."""
-    first = next(iter(found.values()))
-    numbers, compared = list(first.numbers), list(first.compared)
-    yield ("measure", of, *numbers, *(x if x == "baseline" else f"compared.{x}" for x in compared))
-    for measure, one in found.items():
-        for name, values in one.each.items():
-            yield (measure, name, *map(values.get, numbers), *(None for _ in compared))
-        yield (measure, "all", *one.numbers.values(), *one.compared.values())
-
-
-def _document(args: argparse.Namespace, found: Mapping[str, Bounded], said: dict[str, Any], of: str) -> dict[str, Any]:
-    """{"file", counts, "measures": {name: {"estimate", "at_least", ..., "compared": {...}, "groups": {...}}}}."""
-    out: dict[str, Any] = {}
-    for name, one in found.items():
-        out[name] = dict(one.numbers)
-        if one.compared:
-            further = {key: x for key, x in one.compared.items() if key != "baseline"}
-            out[name]["compared"] = {"baseline": args.baseline, "estimate": one.compared["baseline"]} | further
-        if one.each:
-            out[name][of] = one.each
-        if one.reasons:
-            out[name]["reasons"] = one.reasons
-    return said | {"measures": out}
+    comparison = compare_queries(
+        estimate, columns["estimate"], confidence_level=args.confidence_level, bounds=(0, 1)
+    ).to_dict()
+    result.compared |= {name: comparison[name] for name in ("low", "high", "p_value")}
+    if comparison["reason"]:
+        result.reasons.append(f"comparison: {comparison['reason']}")

@@ -1,67 +1,88 @@
-"""The form of results, one for all sub-commands: text or Markdown for people, CSV or JSON for programs."""
+"""Results of the sub-commands in every form: text and Markdown for people, CSV and JSON for programs."""
 
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from torch_ap.cli.notes import emit, emit_json
-from torch_ap.runs.text_table import Table as Table  # those who make a report of tables have all from here
-from torch_ap.runs.text_table import number as number
+from torch_ap.retrieval.runs.results import Table as Table  # re-exported for the modules that build reports
+from torch_ap.retrieval.runs.results import number as number
 
 FORMS = ("json", "csv", "markdown")
-
 
 Part: TypeAlias = Table | str
 
 
-@dataclass(frozen=True)
-class Report:
-    """Results in every form; each is made only where it is asked for.
+class Report(ABC):
+    """Results of a command; only the requested form is built."""
 
-    Attributes:
-        parts: for people: tables, and sentences of a line each.
-        records: one table for programs, its head first: texts and numbers; what is undefined is an empty cell.
-        document: for JSON; what is undefined is null.
-        markdown: parts for Markdown, where they are others.
-    """
+    @abstractmethod
+    def parts(self) -> Iterable[Part]:
+        """Return tables and one-line sentences for people."""
 
-    parts: Callable[[], Iterable[Part]]
-    records: Callable[[], Iterable[Sequence[Any]]]
-    document: Callable[[], Any]
-    markdown: Callable[[], Iterable[Part]] | None = None
+    @abstractmethod
+    def records(self) -> Iterable[Sequence[Any]]:
+        """Return the rows of one table for programs, head first; NaN and None become empty cells."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """Return the content of the JSON document; NaN becomes null."""
+
+    def markdown_parts(self) -> Iterable[Part]:
+        """Return the parts for Markdown."""
+        return self.parts()
 
     def write(self, form: str | None) -> None:
-        """Write it on standard output in one of ``FORMS``; None for text."""
+        """Write the results on standard output in one of ``FORMS``, or as text if ``form`` is None."""
         if form == "json":
-            emit_json(_finite(self.document()))
+            emit_json(_replace_nan(self.document()))
         elif form == "csv":
-            emit(_separated(self.records()))
+            emit(_csv_lines(self.records()))
         elif form == "markdown":
-            emit(_spaced((self.markdown or self.parts)(), Table.markdown, apart=True))
+            emit(_spaced_lines(self.markdown_parts(), Table.markdown, between_all=True))
         else:
-            emit(_spaced(self.parts(), Table.lines, apart=False))
+            emit(_spaced_lines(self.parts(), Table.lines, between_all=False))
 
 
-def _spaced(parts: Iterable[Part], lines: Callable[[Table], list[str]], *, apart: bool) -> list[str]:
-    """The lines of the parts; an empty one beside each table, or between all parts."""
+def level_heads(confidence_level: float) -> list[str]:
+    """Return the column heads of the ends of an interval, as "95% low" and "95% high"."""
+    return [f"{percent(confidence_level)} {end}" for end in ("low", "high")]
+
+
+def percent(confidence_level: float) -> str:
+    """Return a confidence level as "95%"."""
+    return f"{100 * confidence_level:.10g}%"
+
+
+def comparison_cells(numbers: Mapping[str, float], names: Iterable[str]) -> list[str]:
+    """Return cells of the named numbers: p-values with 4 significant digits, differences with a sign."""
+    return [number(numbers.get(name), ".4g" if name.endswith("p_value") else "+.4f") for name in names]
+
+
+def reason_lines(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield each reason once, after the names of the measures that it concerns."""
+    for reason in dict.fromkeys(x for listed in reasons.values() for x in listed):
+        yield f"{', '.join(name for name, listed in reasons.items() if reason in listed)}: {reason}"
+
+
+def _spaced_lines(parts: Iterable[Part], lines: Callable[[Table], list[str]], *, between_all: bool) -> list[str]:
+    """Return the lines of the parts, with an empty line around each table or between all parts."""
     out: list[str] = []
     last: Part | None = None
     for part in parts:
-        if last is not None and (apart or isinstance(part, Table) or isinstance(last, Table)):
+        if last is not None and (between_all or isinstance(part, Table) or isinstance(last, Table)):
             out.append("")
         out += lines(part) if isinstance(part, Table) else [part]
         last = part
     return out
 
 
-def _separated(rows: Iterable[Sequence[Any]]) -> list[str]:
+def _csv_lines(rows: Iterable[Sequence[Any]]) -> list[str]:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for row in rows:
-        writer.writerow([_cell(value) for value in row])
+    csv.writer(out, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
     return out.getvalue().removesuffix("\n").split("\n")
 
 
@@ -71,10 +92,10 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _finite(value: Any) -> Any:
-    """The same for JSON, which has finite numbers only."""
+def _replace_nan(value: Any) -> Any:
+    """Return a copy with None for numbers that are not finite, which JSON lacks."""
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _replace_nan(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_replace_nan(x) for x in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

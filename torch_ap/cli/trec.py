@@ -1,228 +1,223 @@
-"""``torch-ap trec``: measures of TREC runs against judgements."""
+"""``torch-ap trec``: measures of TREC runs."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_ap.cli import compare_runs
-from torch_ap.cli.compare_runs import Comparisons, Settings
+from torch_ap.cli.compare_runs import Settings
 from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
-from torch_ap.cli.notes import end_of, note
+from torch_ap.cli.notes import note, unique_suffix
 from torch_ap.cli.progress import Bar
-from torch_ap.cli.tables import Part, Report, Table, number
-from torch_ap.files import report
-from torch_ap.files.judged import Judged
-from torch_ap.files.report import Asked, Result
-from torch_ap.files.trec import read_qrels, read_run
-from torch_ap.files.trec_names import DEFAULT_MEASURES
-from torch_ap.files.trec_tables import Qrels
+from torch_ap.cli.tables import Part, Report, Table, level_heads, number
+from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.reports import report as write_report
-from torch_ap.rules.messages import printable
-from torch_ap.runs import remarks
-from torch_ap.runs.judgements import judgements_of
-from torch_ap.runs.measured import Measured, Rules, measure_file, measure_whole
+from torch_ap.retrieval.runs import evaluate
+from torch_ap.retrieval.runs import names as report
+from torch_ap.retrieval.runs.evaluate import Measured, Rules, measure_file, measure_whole
+from torch_ap.retrieval.runs.judged import Judged, judgements_of
+from torch_ap.retrieval.runs.measure_names import DEFAULT_MEASURES
+from torch_ap.retrieval.runs.names import Asked, Result
+from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 
 _ALL = "all"
 _STANDARD_INPUT = "-"
 
-Levels = dict[int, Judged]  # a run, by the lowest grade that is relevant
-Results = dict[str, dict[str, Result]]
-Intervals = dict[str, dict[str, dict[str, float]]]
+Levels = dict[int, Judged]  # a run by the lowest relevant grade
 
-_OTHER_QUERIES = "The runs differ in their queries. Comparisons are over those that both have"
+_OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common queries"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, judge, measure, and write the results on standard output."""
-    every = [x for given in args.measures or DEFAULT_MEASURES for x in report.asked(given, args.relevance_level)]
-    measures = list({x.asked: x for x in every}.values())
+    """Read, judge, measure and print."""
+    listed = [
+        x for name in args.measures or DEFAULT_MEASURES for x in report.requested_measures(name, args.relevance_level)
+    ]
+    measures = list({x.asked: x for x in listed}.values())
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two runs")
     if args.report is not None and len(args.runs) > 1 + args.compare:
-        raise ValueError(f"--report is of one run, or with --compare of two, got {len(args.runs)}")
+        raise ValueError(f"--report takes one run, or two with --compare, got {len(args.runs)}")
     if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
-    found = [_measured(args, qrels, path, measures) for path in args.runs]
-    columns = _columns([(run.tag, path) for (run, _), path in zip(found, args.runs, strict=True)])
-    results = {column: run.results for column, (run, _) in zip(columns, found, strict=True)}
-    judged = {column: levels for column, (_, levels) in zip(columns, found, strict=True)}
-    for said in _notes(args, qrels, measures, results, [run for run, _ in found]):
-        note(said)
-    settings = Settings(args.confidence_level, args.n_resamples)
-    comparisons = compare_runs.comparisons(results, settings) if args.compare else {}
-    if comparisons and args.form and _differ(results):
-        note(f"{_OTHER_QUERIES} (see -c).")
-    intervals = _intervals(measures, results, judged, settings) if args.interval else {}
+    measured = [_measure(args, qrels, path, measures) for path in args.runs]
+    names = _run_names([(x.tag, path) for (x, _), path in zip(measured, args.runs, strict=True)])
+    runs, judged = (dict(zip(names, x, strict=True)) for x in zip(*measured, strict=True))
+    output = _TrecReport(args, measures, {name: x.results for name, x in runs.items()}, judged)
+    for text in _notes(args, qrels, measures, list(runs.values()), output):
+        note(text)
     if args.report is not None:
         _write_page(args, measures[0], judged)
-    Report(
-        parts=lambda: _parts(results, args.per_query, comparisons, settings, intervals),
-        records=lambda: _records(results, args.per_query, comparisons, intervals),
-        document=lambda: _document(results, args.per_query, comparisons, intervals),
-    ).write(args.form)
+    output.write(args.form)
     return 0
 
 
-def _intervals(
-    measures: Sequence[Asked], results: Results, runs: Mapping[str, Levels], settings: Settings
-) -> Intervals:
-    """Of each run and measure."""
-    return {
-        name: {x.asked: interval_of(judged[x.level], x.name, results[name][x.asked], settings) for x in measures}
-        for name, judged in runs.items()
-    }
+class _TrecReport(Report):
+    """Results of all runs.
+
+    Args:
+        args: arguments of the command.
+        measures: requested measures.
+        results: results by measure, of each run by name.
+        judged: judged runs by name.
+    """
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        measures: Sequence[Asked],
+        results: Mapping[str, Mapping[str, Result]],
+        judged: Mapping[str, Levels],
+    ) -> None:
+        self._per_query, self._results = args.per_query, results
+        self._settings = settings = Settings(args.confidence_level, args.n_resamples)
+        self.queries = {name: _queries(x) for name, x in results.items()}
+        self.queries_differ = len(set(self.queries.values())) > 1
+        self._comparisons = compare_runs.compare_all_runs(results, settings) if args.compare else {}
+        self._intervals: dict[str, dict[str, dict[str, float]]] = {}
+        if args.interval:
+            self._intervals = {
+                name: {x.asked: interval_of(judged[name][x.level], x.name, run[x.asked], settings) for x in measures}
+                for name, run in results.items()
+            }
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the tables of values, intervals and comparisons, with four digits as in trec_eval."""
+        results = self._results
+        first, level = next(iter(results)), self._settings.confidence_level
+        cells = [(name, query, *map(number, values)) for name, query, values in self._lines()]
+        yield Table([("measure", "query", *results), *cells], names=2)
+        if self._intervals:
+            cells = [
+                (name, run, *map(number, (results[run][name].aggregate, *self._intervals[run][name].values())))
+                for name in results[first]
+                for run in results
+            ]
+            yield Table([("measure", "run", "value", *level_heads(level), "chance"), *cells], names=2)
+        yield from (Table(rows, names=2) for rows in compare_runs.tables(self._comparisons, first, self._settings))
+        if self._comparisons and self.queries_differ:
+            yield f"{_OTHER_QUERIES}, the values above all queries of a run (see -c)."
+        if compare_runs.has_undefined(self._comparisons):
+            yield compare_runs.UNDEFINED
+
+    def records(self) -> Iterator[Sequence[Any]]:
+        """Yield a row per measure and query, with a column per run.
+
+        The numbers of intervals and comparisons follow, as "interval.low" or "compared.difference" instead of a query.
+        The baseline has no comparison.
+        """
+        results, comparisons = self._results, list(self._comparisons.values())
+        yield ("measure", "query", *results)
+        for name, query, values in self._lines():
+            yield (name, query, *values)
+        for name in next(iter(results.values())) if self._intervals else ():
+            for end in ENDS:
+                yield (name, f"interval.{end}", *(x[name][end] for x in self._intervals.values()))
+        for name, compared in comparisons[0].items() if comparisons else ():
+            for key in compared.names:
+                yield (name, f"compared.{key}", None, *(x[name].numbers.get(key) for x in comparisons))
+
+    def document(self) -> dict[str, Any]:
+        """Return {run: {measure: {"all", "low", "high", "chance", "queries": {...}, "compared": {...}}}}."""
+        baseline, out = next(iter(self._results)), {}
+        for run, measures in self._results.items():
+            out[run] = document = {name: dict[str, Any]({_ALL: x.aggregate}) for name, x in measures.items()}
+            for name, result in measures.items():
+                document[name] |= self._intervals.get(run, {}).get(name, {})
+                if self._per_query:
+                    document[name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
+            for name, compared in self._comparisons.get(run, {}).items():
+                document[name]["compared"] = {"baseline": baseline} | compared.numbers
+        return out
+
+    def _lines(self) -> Iterator[tuple[str, str, list[float | None]]]:
+        """Yield measure, query and the value of each run: the queries, then the aggregate."""
+        runs = list(self._results.values())
+        for name in runs[0]:
+            if self._per_query:
+                values = [dict(zip(x[name].queries, x[name].values.tolist(), strict=True)) for x in runs]
+                queries = dict.fromkeys(query for x in values for query in x)
+                yield from ((name, query, [x.get(query) for x in values]) for query in queries)
+            yield name, _ALL, [x[name].aggregate for x in runs]
 
 
 def _write_page(args: argparse.Namespace, measure: Asked, runs: Mapping[str, Levels]) -> None:
-    """The report on the first measure; with --compare of the second run, compared with the first."""
-    (*baseline, (name, run)) = ((name, judged[measure.level]) for name, judged in runs.items())
-    other = metric_of(baseline[0][1], measure.name) if baseline else None
+    """Write the page on the first measure of the last run, compared with the first run with ``--compare``."""
+    (*baseline, (name, judged)) = ((name, levels[measure.level]) for name, levels in runs.items())
     write_report(
-        metric_of(run, measure.name),
+        metric_of(judged, measure.name),
         args.report,
-        other=other,
+        other=metric_of(baseline[0][1], measure.name) if baseline else None,
         system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
-        query_names=run.queries,
+        query_names=judged.queries,
         title=f"{measure.asked} of {name}",
         confidence_level=args.confidence_level,
         n_resamples=args.n_resamples,
     )
 
 
-def _measured(args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[Asked]) -> tuple[Measured, Levels]:
-    """A run by its measures; and as it is judged, which only intervals and reports need: all of it at once."""
+def _measure(args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[Asked]) -> tuple[Measured, Levels]:
+    """Return the measures of a run, and the judged run if intervals or a page need it."""
     rules, judged = Rules(args.convention, args.complete), Levels()
     with Bar(path) as bar:
         if args.interval or args.report:
-            found, judged = measure_whole(qrels, read_run(path, progress=bar), measures, rules)
+            measured, judged = measure_whole(qrels, read_run(path, progress=bar), measures, rules)
         else:
-            found = measure_file(qrels, path, measures, rules, bar)
-    empty = bool(qrels.queries) and not found.unjudged
-    if (why := found.why_none(len(qrels.queries), qrels.path, path)) and not (empty and args.allow_empty):
-        raise ValueError(f"{why} (--allow-empty lets it pass)" if empty else why)
-    if found.scores_are_ranks:
+            measured = measure_file(qrels, path, measures, rules, bar)
+    is_empty = bool(qrels.queries) and not measured.unjudged
+    if (reason := measured.failure_reason(len(qrels.queries), qrels.path, path)) and not (
+        is_empty and args.allow_empty
+    ):
+        raise ValueError(f"{reason} (--allow-empty lets it pass)" if is_empty else reason)
+    if measured.scores_are_ranks:
         note(f"{path}: the scores of its first query rise by one per line, as ranks do; the score is the fifth column")
-    if args.per_query and args.form != "json" and _ALL in _queries(found.results):
+    if args.per_query and args.form != "json" and _ALL in _queries(measured.results):
         raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
-    return found, judged
+    return measured, judged
 
 
 def _notes(
-    args: argparse.Namespace, qrels: Qrels, measures: Sequence[Asked], results: Results, runs: list[Measured]
+    args: argparse.Namespace, qrels: Qrels, measures: Sequence[Asked], runs: list[Measured], output: _TrecReport
 ) -> Iterator[str]:
-    """What to know of the numbers: runs that found nothing, queries that are left out."""
-    counted = frozenset[str]().union(*map(_queries, results.values()))
-    for level in remarks.levels_of(measures):
+    """Yield notes on the numbers: queries and runs without relevant documents, queries that do not count."""
+    counted = frozenset[str]().union(*output.queries.values())
+    for level in evaluate.levels_of(measures):
         if len(qrels.relevance) and int(qrels.relevance.max()) < level:
             yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
-        elif without := len(judgements_of(qrels, {}).without(level) & counted):
-            yield f"{args.qrels}: {remarks.of_nothing_relevant(without, len(counted), level)}"
+        elif without := len(judgements_of(qrels, {}).queries_without(level) & counted):
+            yield f"{args.qrels}: {evaluate.describe_without_relevant(without, len(counted), level)}"
+    by_path = list(zip(args.runs, runs, strict=True))
+    yield from (f"{path} {evaluate.describe_unjudged(x.unjudged)}" for path, x in by_path if x.unjudged)
+    yield from (f"{path}: none of its documents is relevant by {args.qrels}" for path, x in by_path if x.blind)
     yield from (
-        f"{path} {remarks.of_unjudged(run.unjudged)}" for path, run in zip(args.runs, runs, strict=True) if run.unjudged
+        f"{path} {evaluate.describe_name_ties(x.by_name)} (--convention expected or grouped knows no such order)"
+        for path, x in by_path
+        if x.by_name
     )
-    yield from (
-        f"{path}: none of its documents is relevant by {args.qrels}"
-        for path, run in zip(args.runs, runs, strict=True)
-        if run.blind
-    )
-    if _differ(results):
+    if output.queries_differ:
         if not args.compare:
-            yield "the runs differ in their queries: each mean is over those of its run (see -c)"
-    elif runs[0].missing and _queries(runs[0].results) and not args.complete:
+            yield "the runs differ in their queries: each mean is over the queries of its run (see -c)"
+        elif args.form:  # text has this sentence below its tables
+            yield f"{_OTHER_QUERIES} (see -c)."
+    elif runs[0].missing and counted and not args.complete:
         missing, judged = len(runs[0].missing), len(qrels.queries)
         yield f"{missing} of {judged} judged queries have no documents and are left out (see -c)"
 
 
-def _columns(runs: Sequence[tuple[str, str]]) -> list[str]:
-    """Names of runs of a tag and a path: their tags, or the ends of the paths of those whose tag is empty or another's
-    too, as short as tells them apart; numbered, where that is taken.
-    """
-    tags, taken = [tag for tag, _ in runs], []
+def _run_names(runs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return distinct names of runs with a tag and a path: unique tags, else the ends of the paths, else numbered."""
+    tags, names = [tag for tag, _ in runs], list[str]()
     paths = {path for _, path in runs}
     for tag, path in runs:
-        name = printable(end_of(path, paths - {path}))
-        names = [*([tag] if tags.count(tag) == 1 else []), name, *(f"{name} ({n})" for n in range(2, len(runs) + 2))]
-        taken.append(next(x for x in names if x and x not in taken))
-    return taken
+        suffix = escape_unprintable(unique_suffix(path, paths - {path}))
+        unique_tag = [tag] if tags.count(tag) == 1 else []
+        choices = [*unique_tag, suffix, *(f"{suffix} ({n})" for n in range(2, len(runs) + 2))]
+        names.append(next(x for x in choices if x and x not in names))
+    return names
 
 
-def _differ(results: Results) -> bool:
-    """Whether the runs have other queries."""
-    return len({_queries(one) for one in results.values()}) > 1
-
-
-def _queries(measures: dict[str, Result]) -> frozenset[str]:
-    """The queries of a run, which all measures share but the number of them."""
-    return frozenset(query for one in measures.values() for query in one.queries)
-
-
-def _lines(results: Results, per_query: bool) -> list[tuple[str, str, list[float | None]]]:
-    """(measure, query, value of each run), the queries first and then the aggregate."""
-    lines: list[tuple[str, str, list[float | None]]] = []
-    runs = list(results.values())
-    for name in runs[0]:
-        if per_query:
-            found = [dict(zip(one[name].queries, one[name].values.tolist(), strict=True)) for one in runs]
-            queries = dict.fromkeys(query for values in found for query in values)
-            lines += [(name, query, [values.get(query) for values in found]) for query in queries]
-        lines.append((name, _ALL, [one[name].aggregate for one in runs]))
-    return lines
-
-
-def _parts(
-    results: Results, per_query: bool, comparisons: Comparisons, settings: Settings, intervals: Intervals
-) -> Iterator[Part]:
-    """A table with four digits, as trec_eval prints them; then the comparisons, and what to know of them."""
-    lines = _lines(results, per_query)
-    head = ("measure", "query", *results)
-    yield Table([head, *((name, query, *map(number, values)) for name, query, values in lines)], names=2)
-    if intervals:
-        ends = [f"{100 * settings.confidence_level:.10g}% {end}" for end in ("low", "high")]
-        rows = [
-            (name, run, *map(number, (results[run][name].aggregate, *intervals[run][name].values())))
-            for name in next(iter(results.values()))
-            for run in results
-        ]
-        yield Table([("measure", "run", "value", *ends, "chance"), *rows], names=2)
-    yield from (Table(rows, names=2) for rows in compare_runs.tables(comparisons, next(iter(results)), settings))
-    if comparisons and _differ(results):
-        yield f"{_OTHER_QUERIES}, the values above over all that a run has (see -c)."
-    yield from compare_runs.notes(comparisons)
-
-
-def _records(
-    results: Results, per_query: bool, comparisons: Comparisons, intervals: Intervals
-) -> Iterator[Sequence[Any]]:
-    """A row a measure and query; those of an interval and a comparison have their number's name for a query.
-
-    Names have "interval." or "compared." before them, and come after all queries; of a comparison the baseline has no
-    numbers. A number that does not exist is left empty.
-    """
-    yield ("measure", "query", *results)
-    for name, query, values in _lines(results, per_query):
-        yield (name, query, *values)
-    for name in next(iter(results.values())) if intervals else ():
-        for end in ENDS:
-            yield (name, f"interval.{end}", *(x[name][end] for x in intervals.values()))
-    for name in next(iter(comparisons.values()), {}):
-        for one in next(iter(comparisons.values()))[name].names:
-            yield (name, f"compared.{one}", None, *(x[name].numbers.get(one) for x in comparisons.values()))
-
-
-def _document(results: Results, per_query: bool, comparisons: Comparisons, intervals: Intervals) -> dict[str, Any]:
-    """{run: {measure: {"all": aggregate, "low", "high", "chance", "queries": {query: value}, "compared": {...}}}}.
-
-    What is compared has the name of the first run as its "baseline".
-    """
-    out: dict[str, dict[str, dict[str, Any]]] = {}
-    baseline = next(iter(results))
-    for column, measures in results.items():
-        ends = intervals.get(column, {})
-        out[column] = {name: {_ALL: result.aggregate} | ends.get(name, {}) for name, result in measures.items()}
-        for name, result in measures.items() if per_query else ():
-            out[column][name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
-        for name, found in comparisons.get(column, {}).items():
-            out[column][name]["compared"] = {"baseline": baseline} | found.numbers
-    return out
+def _queries(measures: Mapping[str, Result]) -> frozenset[str]:
+    """Return the queries of a run; all measures share them, except for the number of queries."""
+    return frozenset(query for result in measures.values() for query in result.queries)

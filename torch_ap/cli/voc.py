@@ -2,38 +2,34 @@
 
 import argparse
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.analysis.box_faults import Evidence
-from torch_ap.analysis.encodings import CORNERS, PLAIN, Encoding
-from torch_ap.cli import detectors, diagnosis, images
-from torch_ap.cli.image_tables import Form, Rows
-from torch_ap.cli.images import Found
+from torch_ap.cli import file_notes
+from torch_ap.cli.coco import write
+from torch_ap.cli.detectors import Paths, Result, evaluate
+from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.notes import note
-from torch_ap.cli.tables import Table, number
+from torch_ap.cli.tables import Part, number
+from torch_ap.core.base.messages import short_repr
+from torch_ap.core.ranking import segments
 from torch_ap.detection import VOCMeanAveragePrecision
-from torch_ap.files.activitynet import read_activitynet
-from torch_ap.files.box_rows import VocData
-from torch_ap.files.dota import read_dota
-from torch_ap.files.voc import read_voc
-from torch_ap.files.yolo import DETECTED as YOLO_FORM
-from torch_ap.files.yolo import read_yolo
-from torch_ap.matching.shape_settings import place_of_threshold
-from torch_ap.metrics.images import DetectionMetric
-from torch_ap.ranking import segments
-from torch_ap.rules.detections import negative_sizes
-from torch_ap.rules.messages import shown
+from torch_ap.detection.errors import unmatchable
+from torch_ap.detection.files.activitynet import read_activitynet
+from torch_ap.detection.files.dota import read_dota
+from torch_ap.detection.files.voc import VocData, read_voc
+from torch_ap.detection.files.yolo import read_yolo
+from torch_ap.detection.inputs.rules import negative_sizes
+from torch_ap.detection.matching.shapes import place_of_threshold
+from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.shapes import boxes
 
-_YOLO = Encoding(PLAIN["cxcywh"], unit="fractions", score="last")
-_USUAL: dict[str, dict[str, Any]] = {
+_FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
     "dota": {
         "box_format": "xyxyxyxy",
         "iou_type": "rotated",
@@ -42,7 +38,7 @@ _USUAL: dict[str, dict[str, Any]] = {
     },
     "activitynet": {"iou_type": "intervals", "iou_threshold": np.linspace(0.5, 0.95, 10).tolist()},
 }
-_OPTIONS = {  # of one format or some alone
+_FORMATS_OF_OPTIONS = {
     "box_format": ("voc",),
     "images": ("yolo",),
     "names": ("yolo",),
@@ -53,134 +49,131 @@ _OPTIONS = {  # of one format or some alone
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    paths = images.paths_of(args, args.detections)
-    read = {path: _read(args, path) for path in paths.every}
-    noted = {path: _noted(args, data, path) for path, data in read.items()}
-    names = sorted({name for data in read.values() for name in data.class_names}) if len(read) > 1 else None
-    read = {path: data if names is None else _renamed(data, names) for path, data in read.items()}
-    data = next(iter(read.values()))
-    class_names = dict(enumerate(data.class_names))
-    found_of = partial(_found, args=args, class_names=class_names)
-    form_of = partial(_form, args=args)
+    paths = Paths.from_args(args, args.detections)
+    data = {path: _read(args, path) for path in paths.all}
+    is_explained = {path: _note_causes(args, x, path) for path, x in data.items()}
+    if len(data) > 1:  # folders may differ in their classes
+        names = sorted({name for x in data.values() for name in x.class_names})
+        data = {path: _with_class_names(x, names) for path, x in data.items()}
+    first = next(iter(data.values()))
+    class_names = dict(enumerate(first.class_names))
 
     def metric_of(path: str) -> VOCMeanAveragePrecision:
-        metric = _metric(args, read[path])
-        images.note_copies(read[path].preds, path)
-        if not noted[path]:
-            images.note_no_match(metric, path)
+        preds, target = data[path].preds, data[path].target
+        metric = VOCMeanAveragePrecision(**_rules(args), class_metrics=True, diagnose=False)  # file_notes names causes
+        with warnings.catch_warnings():  # `_note_causes` has reported these boxes
+            warnings.filterwarnings("ignore", r"\d+ of \d+ boxes in `preds`", UserWarning)
+            metric.update(preds, target)
+        file_notes.note_copies(preds, path)
+        text = unmatchable.describe(metric._settings, metric._columns())
+        if text is not None and path == paths.all[0]:
+            note(f"{args.ground_truths}: {text}")
+        if not is_explained[path]:
+            file_notes.note_no_match(metric, path)
         return metric
 
-    detectors.write(args, paths, metric_of, found_of, form_of, images=data.images, class_names=class_names)
+    def result_of(metric: DetectionMetric) -> Result:
+        assert isinstance(metric, VOCMeanAveragePrecision)
+        numbers = metric.compute()
+        labels, each = (numbers[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
+        table = {"name": [class_names[label] for label in labels], "ap": each}
+        if args.per_class:
+            table |= {name: column[: len(labels)].tolist() for name, column in _counts(metric).items()}
+        values = {"map": numbers["map"].item()}
+        if "map_per_threshold" in numbers:
+            means = numbers["map_per_threshold"].reshape(-1).tolist()
+            values |= {f"map_{100 * x:.10g}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
+        return Result(values, labels, table)
+
+    metric, results = evaluate(args, paths, metric_of, result_of, first.images, class_names)
+    write(args, paths, metric, results, VocLayout(args, metric._settings.thresholds), class_names)
     return 0
 
 
-def _renamed(data: VocData, names: list[str]) -> VocData:
-    """The same with labels by the names of several folders, whose classes may differ."""
+def _with_class_names(data: VocData, names: list[str]) -> VocData:
+    """Return the data with labels that are positions in ``names``."""
     label = torch.tensor([names.index(name) for name in data.class_names], dtype=torch.int64)
     preds, target = ({**side, "labels": label[side["labels"]]} for side in (data.preds, data.target))
     return replace(data, preds=preds, target=target, class_names=names)
 
 
-def _metric(args: argparse.Namespace, data: VocData) -> VOCMeanAveragePrecision:
-    metric = VOCMeanAveragePrecision(**_rules(args), class_metrics=True)
-    with warnings.catch_warnings():  # of boxes, of which `_read` says more
-        warnings.filterwarnings("ignore", r"\d+ of \d+ boxes in `preds`", UserWarning)
-        metric.update(data.preds, data.target)
-    return metric
-
-
 def _rules(args: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of the metric: what the options say, else what is usual for the format."""
-    usual = {"box_format": "xyxy", "iou_threshold": 0.5, "interpolation": "all-points", "strict": False}
-    usual |= _USUAL.get(args.format, {})
-    several = args.iou_thresholds
-    thresholds = several if several is None or len(several) > 1 else several[0]
-    given = {"interpolation": args.interpolation, "iou_threshold": thresholds, "strict": args.strict or None}
-    said = {name: value for name, value in given.items() if value is not None}
-    return usual | said | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
-
-
-def _found(metric: DetectionMetric, *, args: argparse.Namespace, class_names: Mapping[int, str]) -> Found:
-    """The means and a row per class; ``ap`` is NaN where no ground truth counts."""
-    assert isinstance(metric, VOCMeanAveragePrecision)
-    numbers = metric.compute()
-    labels, each = numbers["classes"].reshape(-1).tolist(), numbers["map_per_class"].reshape(-1).tolist()
-    table = {"name": [class_names[label] for label in labels], "ap": each}
-    if args.per_class:
-        table |= {name: column[: len(labels)].tolist() for name, column in _counts(metric).items()}
-    values = {"map": numbers["map"].item()}
-    if "map_per_threshold" in numbers:
-        means = numbers["map_per_threshold"].reshape(-1).tolist()
-        values |= {f"map_{_named(100 * x)}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
-    return Found(values["map"], values, labels, table)
+    """Return the arguments of the metric: the options, else the defaults of the format."""
+    defaults = {"box_format": "xyxy", "iou_threshold": 0.5, "interpolation": "all-points", "strict": False}
+    defaults |= _FORMAT_DEFAULTS.get(args.format, {})
+    listed = args.iou_thresholds
+    threshold = listed[0] if listed is not None and len(listed) == 1 else listed
+    options = {"interpolation": args.interpolation, "iou_threshold": threshold, "strict": args.strict or None}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return defaults | chosen | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
 
 
 def _counts(metric: VOCMeanAveragePrecision) -> dict[str, Tensor]:
-    """Of each class, at the IoU threshold 0.5, or the lowest where that is none of those asked for."""
-    known = metric._settings.thresholds
+    """Return counts of each class at the IoU threshold 0.5, or the lowest if 0.5 is not among the thresholds."""
     matches = metric._matched(metric._columns(), None)[0]
-    tp, fp = matches.counts_at(0, place_of_threshold(None, known), float("-inf"))
+    tp, fp = matches.counts_at(0, place_of_threshold(None, metric._settings.thresholds), float("-inf"))
     detections = segments.count(matches.ranked.category, matches.categories)
     return {"ground_truths": matches.relevant[0], "detections": detections, "tp": tp, "fp": fp}
 
 
-def _form(metric: DetectionMetric, *, args: argparse.Namespace) -> Form:
-    """A line per class, and the means."""
-    form = Form(
-        head=("class",),
-        rows=_rows,
-        first=lambda one: [_table(one, form)],
-        title=_title(args, metric._settings.thresholds),
-        classes=None,
-        digits=".4f",
-    )
-    return form
+class VocLayout(Layout):
+    """A row per class, and the means.
 
+    Args:
+        args: arguments of the command.
+        thresholds: IoU thresholds.
+    """
 
-def _rows(found: Found) -> Rows:
-    each = zip(found.classes["name"], found.classes["ap"], strict=True)
-    return [*(((name,), ap) for name, ap in each), *_means(found)]
+    head = ("class",)
+    digits = ".4f"
 
+    def __init__(self, args: argparse.Namespace, thresholds: Sequence[float]) -> None:
+        rules = _rules(args)
+        rule, listed = "above" if rules["strict"] else "of at least", ", ".join(f"{x:.10g}" for x in thresholds)
+        at = f", at {thresholds[place_of_threshold(None, thresholds)]:.10g}" if len(thresholds) > 1 else ""
+        counts = f"; tp and fp of any score{at}" if args.per_class else ""
+        self.title = f"AP at IoU {rule} {listed}, interpolation {rules['interpolation']}{counts}"
 
-def _means(found: Found) -> Rows:
-    """That over classes, and of several IoU thresholds those at each."""
-    at = [
-        ((f"mean at {_named(float(name[4:]) / 100)}",), value) for name, value in found.values.items() if name != "map"
-    ]
-    return [(("mean",), found.mean), *at]
+    def rows(self, result: Result) -> Rows:
+        """Return the AP of each class, and the means."""
+        classes = zip(result.classes["name"], result.classes["ap"], strict=True)
+        return [*(((name,), ap) for name, ap in classes), *self._means(result)]
 
+    def summary(self, result: Result) -> list[Part]:
+        """Return the table of classes and means; "-" for classes without ground truths that count."""
+        columns = {name: column for name, column in result.classes.items() if name != "name"}
+        table = self.table("class", result.classes["name"], columns, self.title)
+        means = [(*names, number(value), *[""] * (len(columns) - 1)) for names, value in self._means(result)]
+        return [replace(table, rows=[*table.rows, *means])]
 
-def _named(threshold: float) -> str:
-    """In as many digits as tell any two apart that are different, and no more."""
-    return f"{threshold:.10g}"
-
-
-def _title(args: argparse.Namespace, thresholds: Sequence[float]) -> str:
-    rules = _rules(args)
-    rule = "above" if rules["strict"] else "of at least"
-    place = ", ".join(map(_named, thresholds))
-    at = f", at {_named(thresholds[place_of_threshold(None, thresholds)])}" if len(thresholds) > 1 else ""
-    counts = f"; tp and fp of any score{at}" if args.per_class else ""
-    return f"AP at IoU {rule} {place}, interpolation {rules['interpolation']}{counts}"
-
-
-def _table(found: Found, form: Form) -> Table:
-    """The classes and the means; "-" where a class has no ground truths that count."""
-    columns = {name: column for name, column in found.classes.items() if name != "name"}
-    table = form.table("class", found.classes["name"], columns, form.title)
-    means = [(*names, number(value), *("" for _ in [*columns][1:])) for names, value in _means(found)]
-    return replace(table, rows=[*table.rows, *means])
+    def _means(self, result: Result) -> Rows:
+        """Return the mean over classes; with several IoU thresholds also the mean at each."""
+        means, *each = result.values.items()
+        return [(("mean",), means[1]), *(((f"mean at {float(x[4:]) / 100:.10g}",), value) for x, value in each)]
 
 
 def _read(args: argparse.Namespace, detections: str) -> VocData:
-    """The content of the folders or files."""
-    for option, formats in _OPTIONS.items():
+    """Read the folders or files.
+
+    Raises:
+        ValueError: for an option of another format, no detections, and boxes in fractions with inclusive pixels.
+    """
+    for option, formats in _FORMATS_OF_OPTIONS.items():
         if getattr(args, option) and args.format not in formats:
             raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
-    data = _of_format(args, detections)
-    images.refuse_empty(len(data.preds["labels"]), detections, args.allow_empty)
-    truths = data.target.get("boxes", torch.empty(0))
-    if len(truths) and float(truths.abs().max()) <= 1.1 and not args.exclusive_pixels and args.format not in _USUAL:
+    truths, empty = args.ground_truths, args.allow_empty
+    if args.format == "dota":
+        data = read_dota(truths, detections, allow_empty=empty)
+    elif args.format == "activitynet":
+        data = read_activitynet(truths, detections, args.subset or "validation", allow_empty=empty)
+    elif args.format == "yolo":
+        data = read_yolo(truths, detections, args.images, args.names, allow_empty=empty)
+    else:
+        data = read_voc(truths, detections, args.box_format or "xyxy", allow_empty=empty)
+    file_notes.check_not_empty(len(data.preds["labels"]), detections, empty)
+    corners = data.target.get("boxes", torch.empty(0))
+    is_fraction = len(corners) and float(corners.abs().max()) <= 1.1
+    if is_fraction and not args.exclusive_pixels and args.format not in _FORMAT_DEFAULTS:
         raise ValueError(
             f"{args.ground_truths}: all boxes lie in [0, 1], and a size counts both its first and its last pixel: "
             "give --exclusive-pixels for boxes in fractions of the image's size, or --format yolo for YOLO's"
@@ -188,57 +181,39 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
     return data
 
 
-def _of_format(args: argparse.Namespace, detections: str) -> VocData:
-    truths, empty = args.ground_truths, args.allow_empty
-    if args.format == "dota":
-        return read_dota(truths, detections, allow_empty=empty)
-    if args.format == "activitynet":
-        return read_activitynet(truths, detections, args.subset or "validation", allow_empty=empty)
-    if args.format == "yolo":
-        return read_yolo(truths, detections, args.images, args.names, allow_empty=empty)
-    return read_voc(truths, detections, args.box_format or "xyxy", allow_empty=empty)
-
-
-def _noted(args: argparse.Namespace, data: VocData, detections: str) -> bool:
-    """Whether there was a note on what is likely wrong with the detections, or they are none."""
-    evidence, names = _evidence(args, data), dict(enumerate(data.class_names))
-    causes = [*diagnosis.causes(evidence, names)] or _negative_sizes(args, data)
-    for cause in (*causes, *diagnosis.without_truths(evidence, names)):
-        note(f"{detections}: {cause}")
+def _note_causes(args: argparse.Namespace, data: VocData, path: str) -> bool:
+    """Write notes on the detections; return whether one names the cause of a low value, or there is no detection."""
+    names = dict(enumerate(data.class_names))
+    box_format = "cxcywh" if args.format == "yolo" else args.box_format or "xyxy"
+    preds, target = (_as_written(side, args.format, box_format, data.sizes) for side in (data.preds, data.target))
+    causes = [*file_notes.low_value_causes(preds, target, box_format, names)] or _negative_sizes(args, data)
+    for text in (*causes, *file_notes.classes_without_truths(data.preds, data.target, names)):
+        note(f"{path}: {text}")
     return bool(causes) or not len(data.preds["labels"])
 
 
-def _evidence(args: argparse.Namespace, data: VocData) -> Evidence:
-    """What was read, of quadrilaterals the boxes around them."""
-    yolo = args.format == "yolo"
-    if args.format == "dota":
-        remedy = "write the corners as x1 y1 x2 y2 x3 y3 x4 y4 in pixels"
-        return Evidence(_around(data.preds), _around(data.target), data.sizes, remedy=remedy)
-    given = args.box_format or "xyxy"
-    xml = not yolo and any(Path(args.ground_truths).glob("*.xml"))
-    form = f"{YOLO_FORM}, in fractions" if yolo else f"class, score, {PLAIN[given]}, in pixels"
-    return Evidence(
-        *(data.preds, data.target, data.sizes),
-        given=_YOLO if yolo else Encoding(PLAIN[given], score="first"),
-        remedy=f"write lines of {form}",
-        true=replace(_YOLO, score="") if yolo else CORNERS if xml else Encoding(PLAIN[given]),
-        option="--box-format" if xml else "",
-    )
-
-
-def _around(side: dict[str, Any]) -> dict[str, Any]:
-    """The boxes around quadrilaterals."""
-    points = side["boxes"].reshape(-1, 4, 2)
-    return {**side, "boxes": torch.cat([points.amin(1), points.amax(1)], 1)}
+def _as_written(side: dict[str, Any], form: str, box_format: str, sizes: Tensor) -> dict[str, Any]:
+    """Return boxes in the format of the files, as fractions for YOLO, and boxes around quadrilaterals."""
+    if "boxes" not in side:
+        return side
+    shapes = side["boxes"]
+    if form == "dota":
+        points = shapes.reshape(-1, 4, 2)
+        shapes = torch.cat([points.amin(1), points.amax(1)], 1)
+    elif form == "yolo":
+        shapes = shapes / sizes.repeat(1, 2).repeat_interleave(side["counts"], 0)
+    return {**side, "boxes": boxes.from_xywh(boxes.to_xywh(shapes, "xyxy"), box_format)}
 
 
 def _negative_sizes(args: argparse.Namespace, data: VocData) -> list[str]:
-    """What to say of detections of negative size, where no likelier cause is known."""
-    found = None if args.format in _USUAL else negative_sizes(data.preds["boxes"], "xyxy", data.preds["counts"])
-    if found is None:
+    """Return a note on detections of negative size, for lists without a likelier cause."""
+    if args.format in _FORMAT_DEFAULTS:
         return []
-    many, image, box = f"{found.total} of {len(data.preds['boxes'])}", shown(data.images[found.image]), shown(found.box)
+    negative = negative_sizes(data.preds["boxes"], "xyxy", data.preds["counts"])
+    if negative is None:
+        return []
+    count, image = f"{negative.total} of {len(data.preds['boxes'])}", short_repr(data.images[negative.image])
     return [
-        f"{many} boxes have x2 < x1 or y2 < y1, the first in image {image}, corners {box}: are corners swapped, or is "
-        "--box-format another?"
+        f"{count} boxes have x2 < x1 or y2 < y1, the first in image {image}, corners {short_repr(negative.box)}: are "
+        "corners swapped, or is --box-format another?"
     ]

@@ -1,16 +1,16 @@
-"""A band around a precision-recall curve: how far each of its points can be trusted."""
+"""Confidence band of a precision-recall curve."""
 
 import torch
 from torch import Tensor
 
-from torch_ap.curve import interpolation
-from torch_ap.evaluation.average_precision import curve_of_one
-from torch_ap.inference import bootstrap
-from torch_ap.inference.interval import Interval
+from torch_ap.core.base import checks, tensors
+from torch_ap.core.items.settings import validated_curve
+from torch_ap.core.measures import interpolation
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.methods import DESIGNS
+from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, tensors
 
 
 def precision_band(
@@ -25,32 +25,32 @@ def precision_band(
     batch: int | None = None,
     progress: bool = False,
 ) -> Interval:
-    """Interpolated precision at each recall level, with the central share of its bootstrap replicates.
+    """Return the interpolated precision at each recall level, with bootstrap percentile intervals.
 
-    The band is pointwise: each level is covered by itself, not the curve as a whole. The estimand is the limit that
-    each precision tends to as items are added, on the population's curve.
+    The band is pointwise: the coverage applies to each level separately, not to the whole curve. The estimand is the
+    precision on the population's curve, the limit as items are added.
 
-    Of 30 of 300 and 245 of 3,000 items, m random, "iid" covers at 95% .917 to .977 at recall .3 to .9, but .520 to .930
-    at .1, and .177 to .867 at 1, where the precision of a sample's last hit lies above the limit
+    Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .917 to .977 at recall .3 to .9, but
+    .520 to .930 at .1, and .177 to .867 at 1, because the precision at a sample's last hit is above the limit
     (``benchmarks.coverage``, 300 repetitions).
 
     Args:
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
-        target: of 0 and 1, in the shape of ``preds``.
+        target: values 0 and 1, with the shape of ``preds``.
         recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
-        n_resamples: resamples of the bootstrap; at least 2.
-        generator: what they are drawn with; None for one with seed 0, so that results repeat.
-        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        n_resamples: number of bootstrap resamples, at least 2.
+        generator: random number generator; None for a new one with seed 0, so that results repeat.
+        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`torch_ap.inference.interval.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits or
+        :class:`torch_ap.inference.record.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits or
         without misses.
 
     Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError, ValueError: if an argument is invalid.
 
     Source: Efron (1979); precision interpolated as in Everingham et al. (2010), section 4.2.
 
@@ -62,26 +62,26 @@ def precision_band(
         >>> [round(float(x), 4) for x in band.estimate]
         [1.0, 0.8, 0.75]
     """
-    how = Resampling(n_resamples, generator, batch, progress)
-    return band_of_curve(curve_of_one(preds, target), recall_levels, confidence_level, design, how)
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    return band_of_curve(validated_curve(preds, target), recall_levels, confidence_level, design, resampling)
 
 
 def band_of_curve(
-    curve: HitCurve, recall_levels: Tensor | None, confidence_level: float, design: str, how: Resampling
+    curve: HitCurve, recall_levels: Tensor | None, confidence_level: float, design: str, resampling: Resampling
 ) -> Interval:
-    """:func:`precision_band` of the hit curve of one ranking, without weights."""
+    """Compute :func:`precision_band` of the hit curve of one unweighted ranking."""
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
         tensors.recall_levels("recall_levels", recall_levels)
     device = curve.m.device
-    levels = interpolation.levels_of("101-point", device) if recall_levels is None else recall_levels.to(device)
-    estimate = interpolation.at_levels(curve, levels)[0]
+    levels = interpolation.recall_levels("101-point", device) if recall_levels is None else recall_levels.to(device)
+    estimate = interpolation.precision_at_levels(curve, levels)[0]
     if int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)
         reason = "fewer than two hits, or no misses: the ends are NaN"
         return Interval(estimate, nan, nan, nan, confidence_level, "bootstrap-percentile", design, reason)
-    values = bootstrap.replicates(curve, lambda drawn: interpolation.at_levels(drawn, levels), design, how)
+    values = bootstrap.replicates(curve, lambda x: interpolation.precision_at_levels(x, levels), design, resampling)
     tails = values.new_tensor([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
     low, high = torch.nanquantile(values, tails, dim=0)
     error = values[~torch.isnan(values[:, 0])].std(0)

@@ -1,4 +1,12 @@
-"""Does this ranking beat chance: the test, and the level that chance gives."""
+"""Chance level of a ranking, and the test against chance.
+
+Mean and standard deviation of average precision over random orders of the labels, with tied items.
+
+m times AP is a sum over hits and pairs of hits: 1 / t for each hit of a group that ends at rank t, 2 / t for each pair
+within the group, and 1 / t for each pair of a hit of the group and a hit above. Hoeffding's decomposition for sampling
+without replacement splits its variance into a part of single hits and a part of pairs. Neither part is a small
+difference of large numbers.
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,38 +16,82 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve.average_precision import average_precision, average_precision_of_ranks
-from torch_ap.curve.convention import Convention, convention_of
-from torch_ap.evaluation.average_precision import curve_of_one
-from torch_ap.inference import enumeration
-from torch_ap.inference.chance_of_rankings import chance_of_curve, tie_groups
-from torch_ap.inference.intervals import read
+from torch_ap.core.base import checks
+from torch_ap.core.base.options import Action, Average, Denominator, Interpolation, Ties, TopK, allowed_values
+from torch_ap.core.items.settings import validated_curve
+from torch_ap.core.measures.average_precision import average_precision, average_precision_of_ranks
+from torch_ap.core.measures.chance import chance_of_curve
+from torch_ap.core.measures.convention import Convention, resolve_convention
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import random_ranking
+from torch_ap.inference.average_precision import read
 from torch_ap.inference.random_ranking import random_average_precision
+from torch_ap.inference.record import SAME_LISTED_VALUE, SAME_VALUE, Result, number
 from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.inference.result import Result, number
-from torch_ap.inference.rounding import SAME_LISTED_VALUE, SAME_VALUE
-from torch_ap.inference.tied_moments import tied_moments
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
-from torch_ap.rules.options import Action, Average, Denominator, Interpolation, Ties, TopK, allowed
+from torch_ap.inference.tie_groups import tie_groups
+
+
+def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:
+    r"""Return E(AP) and the standard deviation of AP over all orders of the labels.
+
+    With c_a = 1 / t the term of item a as a hit, d_ab the term of the pair a, b, D_a the sum of d_ab over all b, and D
+    the sum of d_ab over all pairs:
+
+    .. math::
+        E(m AP) = \frac{m}{n} \sum_a c_a + \frac{m (m - 1)}{n (n - 1)} D
+
+    .. math::
+        Var(m AP) = \frac{m (n - m)}{n (n - 1)} \sum_a l_a^2
+                  + \frac{m (m - 1) (n - m) (n - m - 1)}{n (n - 1) (n - 2) (n - 3)} \sum_{a < b} e_{ab}^2
+
+    with l_a = c_a + D_a (m - 1) / (n - 2) minus the mean over all items, and e_ab = d_ab - (D_a + D_b) / (n - 2) + 2 D
+    / ((n - 1) (n - 2)). The computation takes one pass over the groups.
+
+    Args:
+        sizes: (G,) int64 number of items of each tie group, best first.
+        m: number of hits, at least 1 and less than the number of items.
+
+    Equals mean and standard deviation over all permutations, and for groups of one item
+    :func:`torch_ap.inference.random_average_precision`. Source: Hoeffding (1948), with the pair sums above.
+    """
+    g, t = segments.as_float64(sizes), segments.as_float64(sizes.cumsum(0))
+    n = int(sizes.sum())
+    if len(sizes) == 1:  # a single threshold: AP is m / n in any order
+        return m / n, 0.0
+    p1, p2 = m / n, m * (m - 1) / (n * max(n - 1, 1))
+    below = (g / t).flip(0).cumsum(0).flip(0) - g / t
+    pairs = (2 * (g - 1) + (t - g)) / t + below
+    pair_sum = float((g * pairs).sum()) / 2
+    mean = p1 * float((g / t).sum()) + p2 * pair_sum
+    single = 1 / t + pairs * ((m - 1) / max(n - 2, 1))
+    single = single - (g * single).sum() / n
+    variance = m * (n - m) / (n * max(n - 1, 1)) * float((g * single**2).sum())
+    if min(m, n - m) > 1:
+        centred = pairs - 2 * pair_sum / n
+        squares = (2 * g * (g - 1) + g * (t - g)) / t**2
+        left = float(squares.sum()) - 2 * pair_sum**2 / (n * (n - 1)) - float((g * centred**2).sum()) / (n - 2)
+        variance += p2 * (n - m) * (n - m - 1) / ((n - 2) * (n - 3)) * left
+    return mean / m, math.sqrt(max(variance, 0.0)) / m
+
 
 Method: TypeAlias = Literal["auto", "exact", "permutation", "lognormal"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChanceTest(Result):
-    """A ranking against chance, 0-d each.
+    """Comparison of a ranking with chance, 0-d each.
 
     Attributes:
         estimate: AP.
         chance_level: E(AP) over all orders of the labels.
-        standard_deviation: of AP over them, exact whatever the method.
-        z: (AP - E) / sd, a description; its normal tail is not a p-value.
+        standard_deviation: standard deviation of AP over all orders, exact for every method.
+        z: (AP - E) / sd, for description only; its normal tail is not a p-value.
         p_value: P(AP* >= AP) for a random order, one-sided.
         lift: AP / E(AP).
-        corrected: (AP - E) / (1 - E): 0 for chance, 1 for perfect.
-        method: "exact", "permutation" or "lognormal": what gave p; "exact" where p is a matter of definition.
-        reason: why numbers are NaN, p is 1 by definition, or no permutation could make p smaller; "" otherwise.
+        corrected: (AP - E) / (1 - E): 0 for chance, 1 for a perfect ranking.
+        method: method of the p-value, "exact", "permutation" or "lognormal"; "exact" if p follows from the definition.
+        reason: why numbers are NaN, p is 1 by definition, or p is the smallest possible; "" otherwise.
     """
 
     estimate: Tensor
@@ -65,26 +117,29 @@ def chance_level(
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
 ) -> Tensor:
-    """What chance gives: E(AP) or E(AP@k) where the same labels stand in random order, of each ranking or averaged.
+    """Return the chance level, E(AP) or E(AP@k) over random orders of the labels, per ranking or averaged.
 
-    It lies above m / n, the share of hits, by about (1 - m / n) log(n) / n. With ``ties="grouped"`` tied scores stay
-    tied. With "expected" that makes no difference; for "optimistic" and "pessimistic" it is the level of rankings
-    without ties.
+    It exceeds m / n, the share of hits, by about (1 - m / n) log(n) / n. With ``ties="grouped"``, tied scores remain
+    tied in the random orders. With the other rules it is the chance level of rankings without ties.
 
     Args:
         preds: (N,) scores of one ranking, or (N, C), one ranking per class or label; no NaN.
-        target: (N,) of 0 and 1; for (N, C) scores (N,) class ids or (N, C) of 0 and 1.
-        average: for (N, C) scores: "none" for a level each, or the average of which the level is wanted: "macro",
-            "weighted" or, of labels, "micro".
-        top_k, denominator, interpolation, ties, convention, empty_target_action: as for
-            :func:`torch_ap.functional.binary_average_precision`.
+        target: (N,) values 0 and 1; for (N, C) scores (N,) class ids or (N, C) values 0 and 1.
+        average: for (N, C) scores: "none" for one level per ranking, or the chance level of the average "macro",
+            "weighted" or, for labels, "micro".
+        top_k: as for :func:`torch_ap.functional.binary_average_precision`.
+        denominator: as for :func:`torch_ap.functional.binary_average_precision`.
+        interpolation: must be None, because interpolated AP has no closed form.
+        ties: as for :func:`torch_ap.functional.binary_average_precision`.
+        convention: as for :func:`torch_ap.functional.binary_average_precision`.
+        empty_target_action: as for :func:`torch_ap.functional.binary_average_precision`.
 
     Returns:
-        0-d float64, or (C,) for no average.
+        0-d float64, or (C,) without an average.
 
     Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules, and for interpolated AP and
-            ``denominator="found"``, which have no closed form.
+        TypeError, ValueError: if an argument is invalid; also for interpolated AP and ``denominator="found"``, which
+            have no closed form.
 
     Equals the mean of AP over all permutations of the target, and for scores without ties
     ``random_average_precision(n, m, top_k).mean``. Source: Bestgen (2015), Exact Expected Average Precision of the
@@ -96,7 +151,7 @@ def chance_level(
         >>> chance_level(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
         tensor(0.6806, dtype=torch.float64)
     """
-    convention = convention_of(convention, top_k, denominator, interpolation, ties)
+    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
     settings, curve, validated = read(preds, target, convention, average, empty_target_action)
     each = chance_of_curve(curve, convention, groups=tie_groups(settings, validated))
     return settings.averaged(each, curve, each.dtype, warn=False)
@@ -112,28 +167,28 @@ def chance_test(
     batch: int | None = None,
     progress: bool = False,
 ) -> ChanceTest:
-    """Whether a ranking beats a random order of the same labels.
+    """Test whether a ranking is better than a random order of the same labels.
 
-    p = P(AP* >= AP): exact by listing all rankings; by B random orders, (b + 1) / (B + 1) with b of them at least as
-    good; or by the shifted lognormal law. Never by the normal law, whose tail is far too small: at nominal 5 / 1 / .1%
-    it rejects 6.1 / 2.0 / .53% of random rankings of (n, m) = (3000, 245).
+    p = P(AP* >= AP) is exact, by listing all rankings; or (b + 1) / (B + 1), if b of B random orders are at least as
+    good; or from the shifted lognormal distribution. The normal distribution is not used, because its tail is far too
+    small: at nominal 5 / 1 / .1% it rejects 6.1 / 2.0 / .53% of random rankings at (n, m) = (3000, 245).
 
     Args:
-        preds: (N,) scores of one ranking, no NaN; other shapes are flattened. Tied scores form one threshold, in the
-            random orders too.
-        target: of 0 and 1, in the shape of ``preds``.
-        method: "exact" (at most 3,000,000 ways to give the hits to the tie groups, of which there are at most C(n, m)),
-            "permutation", "lognormal" (no ties), or "auto": exact where that is possible, else permutation.
-        n_resamples: permutations; at least 2.
-        generator: what they are drawn with; None for one with seed 0, so that results repeat.
-        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        preds: (N,) scores of one ranking, no NaN; other shapes are flattened. Tied scores form one threshold, also in
+            the random orders.
+        target: values 0 and 1, with the shape of ``preds``.
+        method: "exact" (requires at most 3,000,000 ways to distribute the hits over the tie groups),
+            "permutation", "lognormal" (requires untied scores), or "auto": exact if possible, else permutation.
+        n_resamples: number of permutations, at least 2.
+        generator: random number generator; None for a new one with seed 0, so that results repeat.
+        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`ChanceTest`. Without hits all NaN; without misses AP = 1 always and p = 1.
+        :class:`ChanceTest`. Without hits, all values are NaN. Without misses, AP = 1 in any order and p = 1.
 
     Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError, ValueError: if an argument is invalid.
 
     Equals ``scipy.stats.permutation_test`` of AP over the labels. Source: Phipson & Smyth (2010) for (b + 1) / (B + 1).
 
@@ -144,9 +199,9 @@ def chance_test(
         >>> found.method, round(float(found.chance_level), 4), round(float(found.p_value), 4)
         ('exact', 0.5284, 0.0357)
     """
-    checks.one_of("method", method, allowed(Method))
+    checks.one_of("method", method, allowed_values(Method))
     how = Resampling(n_resamples, generator, batch, progress)
-    curve = curve_of_one(preds, target, keep_all_groups=True)
+    curve = validated_curve(preds, target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
         return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order").to(preds.device)
@@ -176,7 +231,7 @@ def chance_test(
 
 
 def _void(ap: float, reason: str) -> ChanceTest:
-    """Without hits nothing is known; without misses AP is 1 in any order."""
+    """Return the result without hits (all NaN) or without misses (AP is 1 in any order)."""
     nan, one = number(math.nan), number(1.0)
     known, spread = (one, number(0.0)) if ap == 1 else (nan, nan)
     return ChanceTest(number(ap), known, spread, nan, known, known, nan, "exact", reason)
@@ -188,42 +243,43 @@ def _choose(method: str, curve: HitCurve) -> str:
         raise ValueError("`method='lognormal'` is for scores without ties; use 'permutation', which keeps them")
     if method not in ("auto", "exact"):
         return method
-    feasible = enumeration.is_feasible(curve.items.cpu().numpy(), m)
+    feasible = random_ranking.can_enumerate(curve.items.cpu().numpy(), m)
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {enumeration.MOST_LISTED:,} ways to give the hits to the tie groups, got "
+            f"`method='exact'` lists at most {random_ranking.MOST_LISTED:,} ways to give the hits to the tie groups, "
+            "got "
             f"n={n}, m={m} and {len(curve.items)} different scores; use 'permutation'"
         )
     return "exact" if feasible else "permutation"
 
 
 def _listed_tail(curve: HitCurve, ap: float) -> float:
-    """P(AP* >= ap) by listing."""
-    values, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
+    """Return P(AP* >= ap) by listing all ways."""
+    values, weights = random_ranking.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
     return float(weights[values >= ap - SAME_LISTED_VALUE].sum()) / float(weights.sum())
 
 
 def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
-    """(B,) float64 AP of random orders of the labels over the tie groups of ``curve``, which holds all of them."""
+    """Return the AP of random orders of the labels over all tie groups of ``curve``, (B,) float64."""
     ends = torch.repeat_interleave(curve.cumulative_items, curve.items)
     n, m = int(curve.n), int(curve.m)
     tied = len(curve.items) < n
     if ends.device.type != "cpu":
-        generator = resampling.on(ends.device)
+        generator = resampling.generator_on(ends.device)
 
         def draw(count: int) -> tuple[Tensor]:
             return (torch.rand(count, n, generator=generator, device=ends.device),)
 
-        return torch.cat([_on_device(ends, m, *keys) for keys in resampling.drawn_on_device(3 * n, draw)])
+        return torch.cat([_on_device(ends, m, *keys) for keys in resampling.draw_on_device(3 * n, draw)])
     end_of = ends.numpy()
 
-    def one(rng: np.random.Generator) -> float:
+    def permuted_ap(rng: np.random.Generator) -> float:
         places = rng.choice(n, m, replace=False, shuffle=False)
         places.sort()
         return float(average_precision_of_ranks(end_of[places] if tied else places + 1, tied=tied))
 
     seed = resampling.seed()
-    drawn = [x for span in resampling.batches(n) for x in rows(one, generators(seed, span), m)]
+    drawn = [x for span in resampling.batches(n) for x in rows(permuted_ap, generators(seed, span), m)]
     return torch.tensor(drawn, dtype=torch.float64)
 
 

@@ -1,32 +1,216 @@
-"""Is system A better than system B: two rankings of the same items, compared with what they share."""
+"""Comparison of two rankings of the same items.
+
+Comparison of two systems' averages over rankings of the same items, item by item.
+
+Contributions of each item to the APs of two systems, and standard errors of functions of the two APs.
+
+Permutation test of two rankings of the same items, which swaps the two systems' ranks item by item.
+
+If the systems are equally good, the two ranks of an item are exchangeable. The scores of two systems have no common
+scale, so the ranks are swapped. Ties between swapped ranks are broken at random.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve.average_precision import average_precision
-from torch_ap.curve.convention import PLAIN, Convention
-from torch_ap.inference import bootstrap, item_bootstrap
-from torch_ap.inference.difference import Comparison, described, of_few
+from torch_ap.core.base import checks, tensors
+from torch_ap.core.base import tensors as value_rules
+from torch_ap.core.base.options import Design, allowed_values
+from torch_ap.core.items.inputs import Batch, ClassificationInputs
+from torch_ap.core.items.settings import APSettings
+from torch_ap.core.measures.average_precision import average_precision, average_precision_of_ranks
+from torch_ap.core.measures.convention import PLAIN, Convention
+from torch_ap.core.ranking import builders, order
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
+from torch_ap.inference import average_precision as item_bootstrap
+from torch_ap.inference import influence
+from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.methods import DESIGNS, refuse_comparison
-from torch_ap.inference.paired_items import PairedItems, p_of_logits
-from torch_ap.inference.rank_swap import swapped_differences
+from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, limit_p_value, number, student_tail
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.result import number
-from torch_ap.inference.rounding import SAME_VALUE
-from torch_ap.inputs.classification import ClassificationInputs
-from torch_ap.ranking import builders, order
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks, tensors
-from torch_ap.rules import values as value_rules
-from torch_ap.rules.options import Design, allowed
+
+
+class PairedItems:
+    """Contributions of each item to both APs, which give the standard error of functions of the two APs."""
+
+    def __init__(
+        self, curves: Sequence[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, source: str, design: str
+    ) -> None:
+        self.curves, self.relevant, self.source, self.design = curves, relevant, source, design
+        self.m, self.n = int(curves[0].m), len(relevant)
+        self.contributions: list[Tensor] = []
+        if min(self.m, self.n - self.m) > 1:
+            values = influence.influence if source == "influence" else bootstrap.leave_one_out
+            self.contributions = [values(curve).values_at(x, relevant) for curve, x in zip(curves, scores, strict=True)]
+
+    def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
+        """Return the standard error of a weighted difference of the APs; NaN with fewer than two hits or two misses."""
+        if not self.contributions:
+            return math.nan
+        gap = slopes[0] * self.contributions[0] - slopes[1] * self.contributions[1]
+        if self.source == "influence":
+            value = scaled_deviations(gap, self.relevant).square().sum()
+            if self.design == "iid":
+                shares = [influence.prevalence_slope(curve) for curve in self.curves]
+                slope = slopes[0] * shares[0] - slopes[1] * shares[1]
+                value = value + self.m * (self.n - self.m) / self.n**3 * slope.square()[0]
+            return math.sqrt(float(value))
+        parts = (gap,) if self.design == "iid" else (gap[self.relevant], gap[~self.relevant])
+        return math.sqrt(float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in parts)))
+
+
+def logit_p_value(values: list[float], items: PairedItems, count: int) -> float:
+    """Return the p-value of the difference of the logits of count / (count + 1) * AP."""
+    share = count / (count + 1)
+    a, b = (share * value for value in values)
+    error = items.standard_error((share / (a * (1 - a)), share / (b * (1 - b))))
+    gap = abs(math.log(a / (1 - a)) - math.log(b / (1 - b)))
+    # without sqrt(share), the test rejects too often with few hits (benchmarks.coverage)
+    return student_tail(gap / error * math.sqrt(share), count - 1) if error > 0 else math.nan
+
+
+def scaled_deviations(values: Tensor, relevant: Tensor) -> Tensor:
+    """Return the contribution of each item to the standard error: hits and misses are centered and scaled separately.
+
+    (v - mean) / sqrt(m (m - 1)) for hits, and with q instead of m for misses, so that the squares sum to var(hits) / m
+    + var(misses) / q. NaN with fewer than two hits or misses.
+    """
+    out = torch.empty_like(values)
+    for kind in (relevant, ~relevant):
+        group = values[kind]
+        scale = (len(group) * (len(group) - 1)) ** 0.5 or float("nan")
+        out[kind] = (group - group.mean()) / scale
+    return out
+
+
+_TIE_BITS = 31
+
+
+def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:
+    """Return the observed AP(A) - AP(B), with ties broken at random, then B random swaps: (B + 1,) float64.
+
+    Args:
+        preds_a: (N,) scores.
+        preds_b: (N,) scores.
+        relevant: (N,) bool, at least one hit.
+        resampling: number of swaps and generator.
+    """
+    if preds_a.device.type != "cpu":
+        return _on_device(preds_a, preds_b, relevant, resampling)
+    seed, hit = resampling.seed(), relevant.numpy().astype(np.int64)
+    first = np.random.Generator(np.random.SFC64([seed]))
+    ranks = [random_ranks(preds, first) for preds in (preds_a, preds_b)]
+
+    def difference(rng: np.random.Generator, swap: bool = True) -> float:
+        a, b = ranks
+        if swap:
+            is_swapped = rng.integers(0, 2, len(hit), dtype=np.uint8).astype(bool)
+            a, b = np.where(is_swapped, b, a), np.where(is_swapped, a, b)
+        return average_precision_untied(a, hit, rng) - average_precision_untied(b, hit, rng)
+
+    observed = torch.tensor([difference(first, swap=False)], dtype=torch.float64)
+    return torch.cat([observed, resampling.statistics(difference, 8 * len(hit), len(hit), seed)])
+
+
+def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
+    """Return the ranks from 0, best first; tied scores are in random order."""
+    down = -order.keys(preds).to(torch.int64).numpy()
+    out = np.empty(len(down), np.int64)
+    out[np.lexsort((rng.random(len(down)), down))] = np.arange(len(down))
+    return out
+
+
+def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
+    """Return the AP of ranks, with ties broken at random."""
+    key = (ranks << (_TIE_BITS + 1)) | (rng.integers(0, 1 << _TIE_BITS, len(ranks), dtype=np.uint32) << 1) | hit
+    return float(average_precision_of_ranks(np.flatnonzero(order.sort_in_place(key) & 1) + 1))
+
+
+def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:
+    generator, n, m = resampling.generator_on(preds_a.device), len(relevant), int(relevant.sum())
+
+    def ties(count: int) -> Tensor:
+        return torch.randint(1 << _TIE_BITS, (count, n), generator=generator, device=relevant.device)
+
+    def draw(count: int) -> tuple[Tensor, Tensor, Tensor]:
+        swap = torch.randint(2, (count, n), generator=generator, device=relevant.device).bool()
+        return swap, ties(count), ties(count)
+
+    def average_precision(ranks: Tensor, tie: Tensor) -> Tensor:
+        key = (ranks << (_TIE_BITS + 1)) | (tie << 1) | relevant
+        hits = (torch.sort(key, dim=1).values & 1).bool()
+        values: Tensor = average_precision_of_ranks(hits.nonzero()[:, 1].reshape(len(ranks), m) + 1)
+        return values
+
+    def break_ties(preds: Tensor) -> Tensor:
+        shuffled = torch.randperm(n, generator=generator, device=preds.device)
+        places = shuffled[torch.argsort(preds[shuffled], stable=True, descending=True)]
+        out = torch.empty_like(places)
+        out[places] = torch.arange(n, device=places.device)
+        return out[None]
+
+    a, b = break_ties(preds_a), break_ties(preds_b)
+    parts = [average_precision(a, ties(1)) - average_precision(b, ties(1))]
+    for swap, first, second in resampling.draw_on_device(6 * n, draw):
+        swapped_a, swapped_b = torch.where(swap, b, a), torch.where(swap, a, b)
+        parts.append(average_precision(swapped_a, first) - average_precision(swapped_b, second))
+    return torch.cat(parts)
+
+
+def compare_averages(
+    settings: APSettings,
+    batches: tuple[Batch, Batch],
+    curves: tuple[HitCurve, HitCurve],
+    *,
+    confidence_level: float,
+    method: str,
+    design: str,
+) -> Comparison:
+    """Return the difference of two macro, weighted or micro averages, with its standard error by influence functions.
+
+    Student's t has Satterthwaite's degrees of freedom, the smaller number of the two systems.
+
+    Args:
+        settings: all settings, with an average.
+        batches: items of system A, and the same items with the scores of system B.
+        curves: the rankings of both systems.
+        confidence_level: nominal coverage.
+        method: "influence".
+        design: "stratified" or "iid".
+
+    Raises:
+        ValueError: for another method, no average, or a convention other than plain AP.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    checks.one_of("design", design, DESIGNS)
+    checks.one_of("method", method, ("influence",))
+    if settings.average in ("none", None):
+        raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
+    refuse_comparison(settings.convention, method, None)
+    values, shares, degrees = [], [], []
+    for batch, curve in zip(batches, curves, strict=True):
+        values.append(float(settings.value(curve, torch.float64, warn=False)))
+        shares.append(item_shares(settings, batch, curve, design))
+        degrees.append(float(degrees_of_freedom(settings, curve, design)))
+    error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
+    reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
+    if math.isnan(values[0]):
+        error, reason = math.nan, "the averages are NaN"
+    df = min(degrees) if error > 0 else math.inf
+    options = {"confidence_level": confidence_level, "method": method, "design": design}
+    return comparison_from_error(values[0], values[1], error, reason=reason, df=df, **options)
+
 
 Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
-METHODS = allowed(Method)
+METHODS = allowed_values(Method)
 
 
 def compare_rankings(
@@ -43,20 +227,20 @@ def compare_rankings(
     batch: int | None = None,
     progress: bool = False,
 ) -> Comparison:
-    r"""The difference of two systems' average precision on the same items, with interval and p-value.
+    r"""Compare the average precision of two systems on the same items: difference, interval and p-value.
 
     .. math::
         SE^2(\Delta) = \frac{var(\phi_+^A - \phi_+^B)}{m} + \frac{var(\phi_-^A - \phi_-^B)}{q}
 
-    by influence functions, or the same of the delete-one values; what the systems share cancels item by item. Design
-    "iid" adds what the random number of hits does. The estimand is the difference of the limits that the two APs tend
-    to as items are added, their values in the population; not that of E(AP) for so many items.
+    with influence functions, or with delete-one values in their place. Contributions that the systems share cancel item
+    by item. Design "iid" adds the variance due to the random number of hits. The estimand is the difference of the APs
+    in the population, the limits as items are added; not the difference of E(AP) for N items.
 
-    Of equally good systems the methods reject at nominal 5%, design "iid", least to greatest over 100 and 1,000 items,
-    d' of 0 to 3, scores uncorrelated or correlated by .8 (``benchmarks.coverage``, with design "stratified", too):
+    Rejection rates for equally good systems at nominal 5%, design "iid", minimum to maximum over 100 and 1,000 items,
+    d' of 0 to 3, scores uncorrelated or with a correlation of .8 (``benchmarks.coverage``, also for "stratified"):
 
     ===========  ===========================  ============  ============  ============  ============  ============
-    method       what it is                   3 hits        10            30            100, 300      90 of 100
+    method       description                  3 hits        10            30            100, 300      90 of 100
     ===========  ===========================  ============  ============  ============  ============  ============
     logit        logits of k/(k+1) AP, t      .001 to .031  .012 to .059  .018 to .071  .024 to .061  .000 to .033
     influence    influence functions, t       .000 to .028  .000 to .043  .001 to .062  .013 to .058  .000 to .019
@@ -67,45 +251,44 @@ def compare_rankings(
     permutation  an item's two ranks swapped  .000 to .022  .020 to .060  .030 to .060
     ===========  ===========================  ============  ============  ============  ============  ============
 
-    t has k - 1 degrees of freedom, where k is the number of hits, or of misses where there are fewer. "logit" compares
-    as though one more hit in k had not been found, so that an AP of 1 has a logit, and widens the standard error by
-    sqrt(1 + 1 / k):
+    t has k - 1 degrees of freedom, where k is the smaller of the number of hits and the number of misses. "logit"
+    multiplies both APs by k / (k + 1), so that an AP of 1 has a logit, and the standard error by sqrt(1 + 1 / k):
 
     .. math::
         t = \frac{logit(A') - logit(B')}{SE(logit(A') - logit(B'))} \sqrt{\frac{k}{k + 1}}, \qquad
         A' = \frac{k}{k + 1} AP(A)
 
-    Where A is better they find it, with 10 / 30 hits, in .446 / .574 of samples ("logit"), .267 / .460 ("influence"),
-    .199 / .442 ("jackknife") and .315 / .487 ("jackknife-z"). The interval is of the difference
-    of APs; "logit" and "permutation" have that of "influence", which with few hits may hold 0 where their p is small.
+    Power for a better system A, with 10 / 30 hits: .446 / .574 ("logit"), .267 / .460 ("influence"), .199 / .442
+    ("jackknife") and .315 / .487 ("jackknife-z"). The interval always refers to the difference of the APs. "logit" and
+    "permutation" return the interval of "influence", which may contain 0 with few hits although their p is small.
 
-    "permutation" asks another question, whether the systems are alike: p is (b + 1) / (B + 1), of ranks, with tied
-    scores in an order that the generator draws.
+    "permutation" tests another hypothesis, that the systems are exchangeable. It permutes ranks, with tied scores in
+    random order, and p is (b + 1) / (B + 1).
 
     Args:
-        preds_a: (N,) scores of system A, no NaN; the scales of A and B need not be alike.
+        preds_a: (N,) scores of system A, no NaN; A and B may have different scales.
         preds_b: (N,) scores of system B.
-        target: (N,) of 0 and 1.
+        target: (N,) values 0 and 1.
         confidence_level: nominal coverage of the interval, in (0, 1).
         method: as above.
-        design: "iid" (items were drawn, and the number of hits with them) or "stratified" (so many hits and so many
-            misses were).
-        weights: refused: the formulas count items.
-        n_resamples: resamples of the bootstrap, or permutations; at least 2.
-        generator: what they are drawn with; None for one with seed 0, so that results repeat.
-        batch: how many are computed at once, on which no result depends; None for as many as take about 64 MB.
+        design: "iid" (items were sampled, so the number of hits is random) or "stratified" (the numbers of hits and
+            misses were fixed).
+        weights: must be None, because the formulas count items.
+        n_resamples: number of bootstrap resamples, or of permutations; at least 2.
+        generator: random number generator; None for a new one with seed 0, so that results repeat.
+        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`Comparison`. Where no item tells the systems apart, or there are no misses, p = 1. Else, with
-        fewer than two hits or two misses, no standard error exists, and where it is 0 no interval: NaN, and ``reason``
-        says why. The p of "bootstrap" is no less than 2^(1 - N), that of the two-sided sign test.
+        :class:`Comparison`. If no item distinguishes the systems, or there are no misses, p = 1. Otherwise, values are
+        NaN, with a reason: the standard error with fewer than two hits or two misses, and the interval if the standard
+        error is 0. The p of "bootstrap" is at least 2^(1 - N), the p of the two-sided sign test.
 
     Raises:
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError, ValueError: if an argument is invalid.
 
-    Equals no other package's. Source: as for
-    :func:`torch_ap.inference.intervals.average_precision_interval`.
+    No other package has an equivalent. Source: as for
+    :func:`torch_ap.inference.average_precision.average_precision_interval`.
 
     Example:
         >>> import torch
@@ -117,14 +300,14 @@ def compare_rankings(
         (0.3762, 0.1035)
     """
     tensors.no_weights(weights, "a comparison")
-    how = Resampling(n_resamples, generator, batch, progress)
-    tensors.paired(preds_a=preds_a, preds_b=preds_b)
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
-        value_rules.scores_of(name, preds, target)
+        value_rules.check_scores(name, preds, target)
         scores.append(ClassificationInputs().validate_now(preds, target).scores)
     relevant = target == 1
-    return compare_checked(
+    return compare_curves(
         [builders.from_scores(preds, relevant) for preds in scores],
         (scores[0], scores[1]),
         relevant,
@@ -132,11 +315,11 @@ def compare_rankings(
         confidence_level=confidence_level,
         method=method,
         design=design,
-        resampling=how,
+        resampling=resampling,
     ).to(preds_a.device)
 
 
-def compare_checked(
+def compare_curves(
     curves: Sequence[HitCurve],
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
@@ -147,7 +330,7 @@ def compare_checked(
     design: str,
     resampling: Resampling,
 ) -> Comparison:
-    """:func:`compare_rankings` of validated items and their curves; of plain AP only."""
+    """Compare validated items and their curves as :func:`compare_rankings`; ``convention`` must be plain AP."""
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     checks.one_of("design", design, DESIGNS)
@@ -156,65 +339,68 @@ def compare_checked(
     values = [float(average_precision(curve)) for curve in curves]
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
-    if hits and (not misses or (min(hits, misses) < 2 and _alike(*scores))):
-        return described(values[0], values[1], 0.0, reason="", **settings)
+    if hits and (not misses or (min(hits, misses) < 2 and _has_equal_ranks(*scores))):
+        return comparison_from_error(values[0], values[1], 0.0, **settings)
     if method == "bootstrap":
-        low, high, error, p = _bootstrapped(curves, scores, relevant, confidence_level, design, resampling)
-        found = described(values[0], values[1], error, reason=_reason(hits, error), **settings)
-        if found.p_value == 1:
-            return found
-        return of_few(replace(found, low=number(low), high=number(high), p_value=number(p)), len(relevant), "items")
+        low, high, error, p = _bootstrap(curves, scores, relevant, convention, confidence_level, design, resampling)
+        comparison = comparison_from_error(values[0], values[1], error, reason=_reason(hits, error), **settings)
+        if comparison.p_value == 1:
+            return comparison
+        comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
+        return limit_p_value(comparison, len(relevant), "items")
     items = PairedItems(
         curves, scores, relevant, "jackknife" if method.startswith("jackknife") else "influence", design
     )
-    least = min(hits, misses)
-    df = math.inf if method.endswith("-z") else least - 1
-    error = items.error()
-    found = described(values[0], values[1], error, df=df, reason=_reason(hits, error), **settings)
-    if (math.isnan(found.p_value) and method != "permutation") or found.p_value == 1 or not hits:
-        return found
+    count = min(hits, misses)
+    df = math.inf if method.endswith("-z") else count - 1
+    error = items.standard_error()
+    comparison = comparison_from_error(values[0], values[1], error, df=df, reason=_reason(hits, error), **settings)
+    if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
+        return comparison
     if method == "logit":
-        return replace(found, p_value=number(p_of_logits(values, items, least)))
+        return replace(comparison, p_value=number(logit_p_value(values, items, count)))
     if method != "permutation":
-        return found
-    drawn = swapped_differences(*scores, relevant, resampling).abs()
-    p = (int((drawn[1:] >= drawn[0] - SAME_VALUE).sum()) + 1) / len(drawn)
-    return replace(found, p_value=number(p), reason=found.reason.replace("neither interval nor p-value", "no interval"))
+        return comparison
+    differences = swapped_differences(*scores, relevant, resampling).abs()
+    p = (int((differences[1:] >= differences[0] - SAME_VALUE).sum()) + 1) / len(differences)
+    reason = comparison.reason.replace("neither interval nor p-value", "no interval")
+    return replace(comparison, p_value=number(p), reason=reason)
 
 
-def _alike(a: Tensor, b: Tensor) -> bool:
-    """Whether two systems rank the items alike, ties included."""
+def _has_equal_ranks(a: Tensor, b: Tensor) -> bool:
+    """Whether two systems rank the items in the same way, including ties."""
     return torch.equal(*(order.dense_ranks(scores)[1] for scores in (a, b)))
 
 
-def _bootstrapped(
+def _bootstrap(
     curves: Sequence[HitCurve],
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
+    convention: Convention,
     confidence_level: float,
     design: str,
     resampling: Resampling,
 ) -> tuple[float, float, float, float]:
-    """Low, high, standard error and p of resamples that both systems share."""
+    """Return the low and high end, the standard error and the p-value from resamples that both systems share."""
     m, n = int(curves[0].m), len(relevant)
     if min(m, n - m) < 2:
         return (math.nan,) * 4
-    convention = PLAIN
-    placed = [item_bootstrap.groups_of(curve, s, relevant) for curve, s in zip(curves, scores, strict=True)]
-    every = torch.arange(n, device=relevant.device)
-    strata = [every] if design == "iid" else [every[relevant], every[~relevant]]
+    split = convention.reads_tie_groups
+    systems = [
+        item_bootstrap.group_items(curve, column, relevant, split_ties=split)
+        for curve, column in zip(curves, scores, strict=True)
+    ]
+    indices = torch.arange(n, device=relevant.device)
+    strata = [indices] if design == "iid" else [indices[relevant], indices[~relevant]]
 
     def gap(weights: Tensor) -> Tensor:
-        of = [
-            convention(item_bootstrap.curve_of(group, len(curve.hits), weights))
-            for group, curve in zip(placed, curves, strict=True)
-        ]
-        return of[0] - of[1]
+        first, second = (convention(system.curve(weights)) for system in systems)
+        return first - second
 
     values = item_bootstrap.replicates(gap, strata, n, resampling)
     values = values[~torch.isnan(values)]
     low, high = bootstrap.percentile(values, confidence_level)
-    return float(low), float(high), float(values.std()), bootstrap.two_sided(values)
+    return float(low), float(high), float(values.std()), bootstrap.two_sided_p_value(values)
 
 
 def _reason(hits: int, error: float) -> str:

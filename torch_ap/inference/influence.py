@@ -1,34 +1,147 @@
-r"""The influence functions of average precision: how much one more item like this would move it.
+r"""Influence functions of average precision: the change of AP per additional item.
 
-AP is a functional of the score distributions of hits and misses; with p_i = h_i / t_i at the end of each tie group,
+AP is a functional of the score distributions of hits and misses. With p_i = h_i / t_i at the end of each tie group,
 
 .. math::
     \phi_+(x) = p(x) + \sum_{hits\ i:\ s_i \le x} (1 - p_i) / t_i, \qquad
     \phi_-(x) = -\frac{q}{m} \sum_{hits\ i:\ s_i \le x} p_i / t_i, \qquad
     \theta_\pi = \frac{1}{m} \sum_{hits\ i} \frac{h_i}{m}\, \frac{t_i - h_i}{q} \Big(\frac{n}{t_i}\Big)^2
 
-are its derivatives in the distribution of the hits, in that of the misses, and in the share of hits. They are exact
-with ties, and cost two cumulative sums over the hits after the sort.
+are the derivatives of AP in the distribution of the hits, in the distribution of the misses, and in the share of hits.
+They are exact with ties, and take two cumulative sums over the hits after the sort.
+
+Contributions of each item of several rankings to the average of their APs.
+
+All rankings rank the same items, so their covariances matter: the squares of the items' total contributions sum to the
+variance of the average.
+
+One value per item of a ranking, stored once for all items that share it.
+
+The influence of an item on AP depends on its relevance and on the hits below it. So the hits of a tie group share a
+value, and so do all misses between two groups of hits. Moments over millions of items take O(hits) operations.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.inference.item_values import ItemValues, sum_from_below
-from torch_ap.ranking import order, segments
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.ranking.order import Array
+from torch_ap.core.items.inputs import Batch, counted
+from torch_ap.core.items.settings import APSettings
+from torch_ap.core.measures import averaging
+from torch_ap.core.ranking import hit_curve, order, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
+from torch_ap.inference import record
 
-_BLOCK = 1 << 13  # below the length from which BLAS starts threads of its own
-_THREADED = 1 << 20
+
+@dataclass(frozen=True, eq=False)
+class ItemValues:
+    """One value per item of S rankings.
+
+    Attributes:
+        curve: the rankings; unweighted.
+        hits: (E,) float64, value of each hit of the tie group.
+        misses: (E,) value of each miss in the tie group, or above it and below the group before.
+        hits_unseen: (S,) value of each relevant item that was never retrieved.
+        misses_below: (S,) value of each miss below the last hit.
+    """
+
+    curve: HitCurve
+    hits: Tensor
+    misses: Tensor
+    hits_unseen: Tensor
+    misses_below: Tensor
+
+    def hit_moments(self) -> "Moments":
+        """Return moments over the m hits of each ranking."""
+        seen = segments.as_float64(self.curve.hits)
+        unseen = segments.as_float64(self.curve.m - self.curve.hits_seen)
+        return _moments(self.hits, seen, self.hits_unseen, unseen, self.curve.offsets)
+
+    def miss_moments(self) -> "Moments":
+        """Return moments over the q misses of each ranking."""
+        between, below = count_misses(self.curve)
+        return _moments(
+            self.misses, segments.as_float64(between), self.misses_below, segments.as_float64(below), self.curve.offsets
+        )
+
+    def values_at(self, scores: Tensor, relevant: Tensor) -> Tensor:
+        """Return the value of each item of one ranking: (N,) with the dtype of the values.
+
+        Args:
+            scores: (N,) scores from which the curve was made.
+            relevant: (N,) bool.
+        """
+        assert self.curve.score is not None
+        ascending = _searchable(self.curve.score).flip(0)
+        entry = len(ascending) - torch.searchsorted(ascending, _searchable(scores).contiguous(), right=True)
+        table = torch.cat([self.misses, self.misses_below, self.hits, self.hits_unseen])
+        return table[entry + relevant * (len(ascending) + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean, and sums of squared and cubed deviations from the mean: (S,) float64 each."""
+
+    count: Tensor
+    mean: Tensor
+    squares: Tensor
+    cubes: Tensor
+
+    @property
+    def variance_of_mean(self) -> Tensor:
+        """var(values) / count with count - 1 degrees of freedom; NaN for fewer than two values."""
+        return torch.where(self.count > 1, self.squares / (self.count * (self.count - 1)), torch.nan)
+
+
+def count_misses(curve: HitCurve) -> tuple[Tensor, Tensor]:
+    """Return the misses in each group or between it and the previous group, (E,), and below the last, (S,): int64."""
+    cumulative = curve.cumulative_items - curve.cumulative_hits
+    before = torch.cat([cumulative.new_zeros(1), cumulative[:-1]])[: len(cumulative)]
+    starts, ends = curve.offsets[:-1], curve.offsets[1:]
+    nonempty = ends > starts
+    before[starts[nonempty]] = 0
+    last = torch.zeros_like(curve.n)
+    last[nonempty] = cumulative[ends[nonempty] - 1]
+    return cumulative - before, curve.n - curve.m - last
+
+
+def sum_from_below(values: Tensor, offsets: Tensor) -> Tensor:
+    """Return, for each entry, the sum of the values from the entry to the end of its ranking."""
+    total = values.flip(0).cumsum(0).flip(0)
+    if len(offsets) == 2:
+        return total
+    beyond = torch.cat([total, total.new_zeros(1)])[offsets[1:]]
+    return total - beyond[segments.ids(offsets)]
+
+
+def _moments(values: Tensor, counts: Tensor, rest: Tensor, rest_count: Tensor, offsets: Tensor) -> Moments:
+    count = segments.total(counts, offsets) + rest_count
+    mean = (segments.total(counts * values, offsets) + rest_count * rest) / count
+    deviation = values - (mean if len(offsets) == 2 else mean[segments.ids(offsets)])
+    off = rest - mean
+    square = counts * deviation * deviation
+    squares = segments.total(square, offsets) + rest_count * off**2
+    cubes = segments.total(square * deviation, offsets) + rest_count * off**3
+    return Moments(count, mean, squares, cubes)
+
+
+def _searchable(scores: Tensor) -> Tensor:
+    """Convert float16 and bfloat16 scores, which cannot be searched, to float32."""
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
+_BLOCK = 1 << 13  # hits; BLAS starts its own threads for longer vectors
+_MIN_THREADED = 1 << 20  # hits
 
 
 def influence(curve: HitCurve) -> ItemValues:
-    """The phi of every item of each ranking (not centred: only differences have a meaning).
+    """Return phi of every item of each ranking (not centered: only differences are meaningful).
 
     Args:
-        curve: S rankings, unweighted, tie groups as thresholds.
+        curve: S rankings, unweighted, with a threshold per tie group.
     """
     hits, t = segments.as_float64(curve.hits), segments.as_float64(curve.cumulative_items)
     p = segments.as_float64(curve.cumulative_hits) / t
@@ -37,12 +150,12 @@ def influence(curve: HitCurve) -> ItemValues:
     share = hits / t
     lost = sum_from_below(share * p, curve.offsets).mul_(-ratio)
     gained = sum_from_below(share.mul_(1 - p), curve.offsets).add_(p)
-    none = torch.zeros_like(segments.as_float64(curve.m))
-    return ItemValues(curve, gained, lost, none, none)
+    zero = torch.zeros_like(segments.as_float64(curve.m))
+    return ItemValues(curve, gained, lost, zero, zero)
 
 
 def prevalence_slope(curve: HitCurve) -> Tensor:
-    """theta_pi, the derivative of AP in the share of hits m / n: (S,) float64; NaN without hits or without misses."""
+    """Return theta_pi, the derivative of AP in m / n: (S,) float64; NaN without hits or without misses."""
     n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     hits, h, t = (segments.as_float64(x) for x in (curve.hits, curve.cumulative_hits, curve.cumulative_items))
     total = segments.total(hits * h * (t - h) / (t * t), curve.offsets)
@@ -50,56 +163,56 @@ def prevalence_slope(curve: HitCurve) -> Tensor:
 
 
 def variance(curve: HitCurve, design: str) -> Tensor:
-    """Var(AP) by influence functions: (S,) float64; NaN with fewer than two hits or two misses.
+    """Return Var(AP) by influence functions: (S,) float64; NaN with fewer than two hits or two misses.
 
     Args:
-        curve: S rankings, unweighted, tie groups as thresholds.
+        curve: S rankings, unweighted, with a threshold per tie group.
         design: "stratified" (m is fixed): var(phi+) / m + var(phi-) / q. "iid" (m is random) adds
             pi (1 - pi) theta_pi^2 / n.
     """
-    if in_blocks(curve):
-        of_hits, of_misses, slope = _of_blocks(curve)
-        return of_hits + of_misses + (prevalence_variance(curve, slope) if design == "iid" else 0)
+    if is_blockwise(curve):
+        hit_variance, miss_variance, slope = _blockwise_variance(curve)
+        return hit_variance + miss_variance + (prevalence_variance(curve, slope) if design == "iid" else 0)
     values = influence(curve)
-    fixed = values.of_hits().variance_of_mean + values.of_misses().variance_of_mean
+    fixed = values.hit_moments().variance_of_mean + values.miss_moments().variance_of_mean
     return fixed + prevalence_variance(curve, prevalence_slope(curve)) if design == "iid" else fixed
 
 
 def prevalence_variance(curve: HitCurve, slope: Tensor) -> Tensor:
-    """What the random number of hits adds to Var(AP) under design "iid", given theta_pi: (S,) float64."""
+    """Return the variance of AP due to the random number of hits in design "iid", given theta_pi: (S,) float64."""
     n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
     share = m / n
     return share * (1 - share) * slope**2 / n
 
 
 def acceleration(values: ItemValues) -> Tensor:
-    """Efron's acceleration: a sixth of the skewness of the total influence, hits and misses as two samples: (S,)."""
-    hits, misses = values.of_hits(), values.of_misses()
+    """Return Efron's acceleration, a sixth of the skewness of the total influence of hits and misses: (S,)."""
+    hits, misses = values.hit_moments(), values.miss_moments()
     cubes = hits.cubes / hits.count**3 + misses.cubes / misses.count**3
     squares = hits.squares / hits.count**2 + misses.squares / misses.count**2
     return torch.where(squares > 0, cubes / (6 * squares**1.5), 0)
 
 
-def in_blocks(curve: HitCurve) -> bool:
-    """Whether the variance is taken block by block of hits, so that none leaves the cache: of one ranking on CPU."""
+def is_blockwise(curve: HitCurve) -> bool:
+    """Whether the variance is computed in blocks of hits that fit the cache: for one ranking on CPU."""
     return len(curve.m) == 1 and len(curve.hits) > 0 and curve.m.device.type == "cpu"
 
 
-def _of_blocks(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
-    """Var(phi+) / m, var(phi-) / q, both with one degree of freedom less, and theta_pi, of one ranking: (1,) each.
+def _blockwise_variance(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
+    """Return var(phi+) / m and var(phi-) / q, with one degree of freedom less, and theta_pi of one ranking: (1,) each.
 
-    The means of phi are sums over the hits from the top, so they are known before the cumulative sums from the bottom:
-    that of phi+ is the sum of (r / t) h (2 - p) over m, that of phi- minus that of (r / t) p (t - h) over m; and
-    theta_pi is the second sum times n^2 / (m^2 q). A first pass adds up these and what each block passes on to those
-    above it; a second adds up squared deviations.
+    The means of phi are sums over the hits from the top, so they are known before the cumulative sums from the bottom.
+    The mean of phi+ is the sum of (r / t) h (2 - p), over m. The mean of phi- is minus the sum of (r / t) p (t - h),
+    over m. theta_pi is the second sum times n^2 / (m^2 q). A first pass computes these sums, and the part of the
+    cumulative sums that each block adds to the blocks above. A second pass sums the squared deviations.
     """
     columns = [x.numpy() for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)]
     n, m = float(curve.n), float(curve.m)
     q = n - m
     size = len(columns[0])
     blocks = [slice(first, min(first + _BLOCK, size)) for first in range(0, size, _BLOCK)]
-    threads = order.workers(size) if size >= _THREADED else 1
-    first = np.array(order.in_threads(lambda block: _totals(*_of(columns, block)), blocks, threads))
+    threads = order.workers(size) if size >= _MIN_THREADED else 1
+    first = np.array(order.run_in_threads(lambda block: _totals(*_block_columns(columns, block)), blocks, threads))
     hits, misses, gained, lost = first.T
     means = hits.sum() / m, -misses.sum() / m
     carried = [np.append(x[::-1].cumsum()[::-1][1:], 0.0) for x in (gained, lost)]
@@ -108,27 +221,27 @@ def _of_blocks(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
         block, *carry = task
         above = columns[3][block.start - 1] + columns[1][block.start - 1] if block.start else 0
         above -= columns[2][block.start - 1] + columns[0][block.start - 1] if block.start else 0
-        return _squares(*_of(columns, block), float(above), carry[0], carry[1], -q / m, means)
+        return _squares(*_block_columns(columns, block), float(above), carry[0], carry[1], -q / m, means)
 
-    second = np.array(order.in_threads(squares, list(zip(blocks, *carried, strict=True)), threads)).sum(0)
+    second = np.array(order.run_in_threads(squares, list(zip(blocks, *carried, strict=True)), threads)).sum(0)
     hits_seen, misses_seen = float(columns[0].sum()), float(curve.cumulative_items[-1] - curve.cumulative_hits[-1])
-    of_hits = second[0] + (m - hits_seen) * means[0] ** 2
-    of_misses = second[1] + (q - misses_seen) * means[1] ** 2
+    hit_squares = second[0] + (m - hits_seen) * means[0] ** 2
+    miss_squares = second[1] + (q - misses_seen) * means[1] ** 2
     return (
-        _mean_variance(of_hits, m),
-        _mean_variance(of_misses, q),
+        _mean_variance(hit_squares, m),
+        _mean_variance(miss_squares, q),
         torch.tensor([misses.sum() * n * n / (m * m * q) if q else np.nan], dtype=torch.float64),
     )
 
 
-def _of(columns: list[Array], block: slice) -> tuple[Array, Array, Array]:
-    """R, h and t of a block, as floats."""
+def _block_columns(columns: list[Array], block: slice) -> tuple[Array, Array, Array]:
+    """Return r, h and t of a block, as floats."""
     r, g, above, items_above = (x[block] for x in columns)
     return r.astype(np.float64), (above + r).astype(np.float64), (items_above + g).astype(np.float64)
 
 
 def _totals(r: Array, h: Array, t: Array) -> tuple[float, ...]:
-    """Sums of a block: of phi+, of -phi- m / q; and what it adds to both running sums."""
+    """Return the sums of a block: of phi+, of -phi- m / q, and its share of both cumulative sums."""
     share, p, misses = r / t, h / t, t - h
     lost = share * p
     gained = share - lost
@@ -138,19 +251,160 @@ def _totals(r: Array, h: Array, t: Array) -> tuple[float, ...]:
 def _squares(
     r: Array, h: Array, t: Array, above: float, gained: float, lost: float, factor: float, means: tuple[float, float]
 ) -> tuple[float, float]:
-    """Squared deviations of a block: over its hits, and over the misses that share a value with its groups."""
+    """Return the squared deviations of a block, of its hits and of the misses that share a value with its groups."""
     share, p, misses = r / t, h / t, t - h
     passed = share * p
-    of_hits = (share - passed)[::-1].cumsum()[::-1]
-    of_hits += p
-    of_hits += gained - means[0]
-    of_misses = passed[::-1].cumsum()[::-1]
-    of_misses += lost
-    of_misses *= factor
-    of_misses -= means[1]
+    hit_values = (share - passed)[::-1].cumsum()[::-1]
+    hit_values += p
+    hit_values += gained - means[0]
+    miss_values = passed[::-1].cumsum()[::-1]
+    miss_values += lost
+    miss_values *= factor
+    miss_values -= means[1]
     between = np.diff(misses, prepend=above)
-    return float(r @ (of_hits * of_hits)), float(between @ (of_misses * of_misses))
+    return float(r @ (hit_values * hit_values)), float(between @ (miss_values * miss_values))
 
 
 def _mean_variance(squares: float, count: float) -> Tensor:
     return torch.tensor([squares / (count * (count - 1)) if count > 1 else np.nan], dtype=torch.float64)
+
+
+_COLUMNS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class _Average:
+    """An average as a weighted sum.
+
+    Attributes:
+        weights: (S,) weight of each AP that varies; 0 for rankings without hits.
+        values: (S,) AP of each ranking, including constants.
+    """
+
+    weights: Tensor
+    values: Tensor
+
+    @staticmethod
+    def from_settings(settings: APSettings, curve: HitCurve) -> "_Average":
+        """Weight the rankings; a ranking that enters as a constant reduces the weights of the others."""
+        values = settings.convention(curve)
+        m = segments.as_float64(curve.m)
+        if settings.average == "weighted":
+            return _Average(m / m.sum(), values)
+        is_averaged = averaging.takes_part(curve.m, curve.n, settings.action_on_empty)
+        return _Average((m > 0) / segments.as_float64(is_averaged).sum(), values)
+
+
+def item_shares(settings: APSettings, validated: Batch, curve: HitCurve, design: str) -> Tensor:
+    """Return the contribution of each item to the average, (N,)."""
+    ignoring = settings.inputs.ignoring
+    if settings.average == "micro":
+        return _micro_shares(validated, curve, design, ignoring)
+    average = _Average.from_settings(settings, curve)
+    weights = average.weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
+    shares = contributions(validated, curve, design, ignoring=ignoring, weights=weights)
+    if design == "stratified":
+        return _center_by_class(shares, validated.target) if settings.inputs.classes else shares
+    if settings.average != "weighted":
+        return shares
+    # the weights m / sum(m) are random, too
+    total, mean = segments.as_float64(curve.m.sum()), (average.weights * average.values.nan_to_num()).sum()
+    for column in curve.m.nonzero().squeeze(1).tolist():
+        flags, rows = select_column(validated.target, column, ignoring)
+        expected = curve.m[column] / curve.n[column]
+        shares[rows] += (segments.as_float64(flags[rows]) - expected) * (average.values[column] - mean) / total
+    return shares
+
+
+def _center_by_class(shares: Tensor, target: Tensor) -> Tensor:
+    """Center the contributions by class, because the classes are the strata."""
+    classes = int(target.max()) + 1 if len(target) else 0
+    place = target.long()
+    means = shares.new_zeros(classes).index_add_(0, place, shares) / segments.count(place, classes).clamp(min=1)
+    return shares - means[place]
+
+
+def _micro_shares(validated: Batch, curve: HitCurve, design: str, ignoring: bool) -> Tensor:
+    """Return the contributions to the ranking of all scores, in which an item occurs once per label."""
+    scores, target = validated.scores, validated.target
+    flags, rows = select_column(target.flatten(), 1, ignoring)
+    shares = torch.zeros(scores.numel(), dtype=segments.as_float64(curve.m).dtype, device=scores.device)
+    shares[rows] = item_contributions(curve, scores.flatten()[rows], flags[rows], design)
+    return shares.reshape(scores.shape).sum(1)
+
+
+def degrees_of_freedom(settings: APSettings, curve: HitCurve, design: str) -> Tensor:
+    """Return Satterthwaite's (1946) degrees of freedom, (sum of v)^2 / sum of v^2 / (k - 1), 0-d.
+
+    v are the variances of the weighted APs, and k is the smaller of the numbers of hits and misses of a ranking.
+    """
+    varies = (curve.m > 1) & (curve.m < curve.n)
+    v = (_Average.from_settings(settings, curve).weights ** 2 * variance(curve, design))[varies]
+    return v.sum() ** 2 / (v**2 / record.degrees_of_freedom(curve)[varies]).sum()
+
+
+def contributions(validated: Batch, curve: HitCurve, design: str, *, ignoring: bool, weights: Tensor) -> Tensor:
+    """Return the contribution of each item to a weighted sum of APs; the squares sum to its variance.
+
+    Args:
+        validated: (N, C) scores.
+        curve: the C rankings.
+        design: "iid" or "stratified".
+        ignoring: whether single items or scores may be marked as ignored.
+        weights: (C,) weight of each ranking; rankings with weight 0 are skipped.
+
+    Returns:
+        (N,) float64.
+    """
+    scores, target = validated.scores, validated.target
+    singles = hit_curve.split(curve)
+
+    def sum_columns(columns: list[int]) -> Tensor:
+        out = torch.zeros(len(scores), dtype=weights.dtype, device=scores.device)
+        for column in columns:
+            flags, rows = select_column(target, column, ignoring)
+            out[rows] += weights[column] * item_contributions(
+                singles[column], scores[:, column][rows], flags[rows], design
+            )
+        return out
+
+    chosen = weights.nonzero().squeeze(1).tolist()
+    threads = order.workers(scores.numel()) if scores.device.type == "cpu" else 1
+    # blocks of a fixed size, so that the sum does not depend on the number of threads
+    parts = [chosen[first : first + _COLUMNS] for first in range(0, max(len(chosen), 1), _COLUMNS)]
+    return torch.stack(order.run_in_threads(sum_columns, parts, threads)).sum(0)
+
+
+def select_column(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, Tensor | slice]:
+    """Return which items are hits of a column's ranking, (N,) bool, and the index of the items that it ranks."""
+    flags = target == column if target.ndim == 1 else target[:, column] == 1
+    if not ignoring:
+        return flags, slice(None)
+    return flags, counted(target if target.ndim == 1 else target[:, column])
+
+
+def item_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Tensor:
+    """Return each item's contribution to the AP of one ranking: (N,) float64; the squares sum to its variance."""
+    return _scale_influence(influence(curve), design).values_at(scores, relevant)
+
+
+def _scale_influence(values: ItemValues, design: str) -> ItemValues:
+    """Convert influence functions to contributions, including the share of hits for "iid".
+
+    Values are centered and scaled as in :func:`torch_ap.inference.comparison.scaled_deviations`.
+    """
+    curve = values.curve
+    hits, misses = values.hit_moments(), values.miss_moments()
+    scale = [torch.sqrt(x.count * (x.count - 1)) for x in (hits, misses)]
+    added = [torch.zeros_like(hits.mean)] * 2
+    if design == "iid":
+        n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
+        slope = prevalence_slope(curve) / n
+        added = [(1 - m / n) * slope, -m / n * slope]
+    return ItemValues(
+        curve,
+        (values.hits - hits.mean) / scale[0] + added[0],
+        (values.misses - misses.mean) / scale[1] + added[1],
+        (values.hits_unseen - hits.mean) / scale[0] + added[0],
+        (values.misses_below - misses.mean) / scale[1] + added[1],
+    )

@@ -1,4 +1,4 @@
-"""The methods for an interval of each ranking, by name, and what they say where there is nothing to say."""
+"""Interval methods for each ranking, by name, and the reasons why an interval is undefined."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,27 +7,27 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.curve.convention import Convention
-from torch_ap.inference import bootstrap, influence, interval, jackknife
-from torch_ap.inference.interval import Interval
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.options import Design, allowed_values
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.ties import tie_rule
+from torch_ap.core.ranking import hit_curve, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import influence, record, resampling
+from torch_ap.inference.record import Interval, degrees_of_freedom, normal_quantile, student_quantile
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.student import degrees_of_freedom, normal_quantile, student_quantile
-from torch_ap.ranking import hit_curve, segments
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules.messages import refuse
-from torch_ap.rules.options import Design, allowed
 
-DESIGNS = allowed(Design)
+DESIGNS = allowed_values(Design)
 
 
 Method: TypeAlias = Literal[
     "influence", "wald", "jackknife", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"
 ]
-METHODS = allowed(Method)
+METHODS = allowed_values(Method)
 _VARIANCES: dict[str, Callable[[HitCurve, str], Tensor]] = {
     "influence": influence.variance,
     "wald": influence.variance,
-    "jackknife": lambda curve, design: jackknife.variance(jackknife.leave_one_out(curve), design),
+    "jackknife": lambda curve, design: resampling.variance(resampling.leave_one_out(curve), design),
 }
 BOOTSTRAPS = ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit")
 
@@ -41,7 +41,7 @@ def curve_interval(
     design: str,
     resampling: Resampling,
 ) -> Interval:
-    """The interval of each ranking of a curve: (S,) ends."""
+    """Return the interval of each ranking of a curve: (S,) ends."""
     refuse_convention(convention, method, curve)
     estimate = convention(curve)
     if method in BOOTSTRAPS:
@@ -49,11 +49,11 @@ def curve_interval(
     else:
         error = torch.sqrt(_VARIANCES[method](curve, design))
         if method == "wald":
-            low, high = interval.wald(estimate, error, normal_quantile(confidence_level))
+            low, high = record.wald(estimate, error, normal_quantile(confidence_level))
         else:
             quantile = student_quantile(confidence_level, degrees_of_freedom(curve))
-            low, high = interval.logit(estimate, error, quantile)
-    return at_the_edge(Interval(estimate, low, high, error, confidence_level, method, design), curve)
+            low, high = record.logit(estimate, error, quantile)
+    return resolve_edge_cases(Interval(estimate, low, high, error, confidence_level, method, design), curve)
 
 
 def _bootstrapped(
@@ -65,13 +65,13 @@ def _bootstrapped(
     confidence_level: float,
     how: Resampling,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Low, high and standard error of each ranking, one after the other: each is a whole set of resamples."""
+    """Return the low and high end and the standard error of each ranking, which has resamples of its own."""
     out = torch.full((3, len(estimate)), torch.nan, dtype=estimate.dtype, device=estimate.device)
     for ranking, one in enumerate(hit_curve.split(curve)):
         m, n = int(one.m), int(one.n)
         if m < 2 or m == n:
             continue
-        values = bootstrap.replicates(one, convention, design, how)
+        values = resampling.replicates(one, convention, design, how, split_ties=convention.reads_tie_groups)
         out[:, ranking] = torch.stack(bootstrap_ends(method, values, one, estimate[ranking], confidence_level))
     return out[0], out[1], out[2]
 
@@ -79,35 +79,35 @@ def _bootstrapped(
 def bootstrap_ends(
     method: str, values: Tensor, curve: HitCurve, estimate: Tensor, confidence_level: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Low, high and standard error, 0-d each, that one ranking's replicates give.
+    """Return the low end, the high end and the standard error from the replicates of one ranking, 0-d each.
 
     Args:
         method: one of ``BOOTSTRAPS``.
         values: (B,) replicates.
         curve: the ranking.
-        estimate: 0-d, its AP.
+        estimate: its AP, 0-d.
         confidence_level: nominal coverage.
     """
-    error = bootstrap.standard_error(values)
+    error = resampling.standard_error(values)
     if method == "bootstrap-percentile":
-        return *bootstrap.percentile(values, confidence_level), error
+        return *resampling.percentile(values, confidence_level), error
     if method == "bootstrap-bca":
         slope = influence.acceleration(influence.influence(curve))[0]
-        return *bootstrap.bca(values, estimate, slope, confidence_level), error
+        return *resampling.bca(values, estimate, slope, confidence_level), error
     quantile = student_quantile(confidence_level, degrees_of_freedom(curve))[0]
-    return *interval.logit(estimate, error, quantile), error
+    return *record.logit(estimate, error, quantile), error
 
 
 def refuse_convention(convention: Convention, method: str, curve: HitCurve | None) -> None:
-    """Refuse, by name, the conventions that the method has no mathematics for."""
+    """Raise ValueError, with the argument's name, for conventions that the method does not support."""
     if convention.top_k is not None:
         raise ValueError(
             f"`top_k` has no interval here, got {convention.top_k}; recall and precision at k have theirs in "
             "`recall_at_k_interval` and `precision_at_k_interval`"
         )
     tied = curve is None or bool((curve.items > 1).any())
-    if convention.ties != "grouped" and tied:
-        refuse("ties", "must be 'grouped' for an interval where scores tie", convention.ties)
+    if tied and not tie_rule(convention.ties or "grouped").is_threshold:
+        raise_invalid("ties", "must be 'grouped' for an interval where scores tie", convention.ties)
     if convention.interpolation is None:
         return
     trapezoid = isinstance(convention.interpolation, str) and convention.interpolation == "trapezoid"
@@ -121,21 +121,21 @@ def refuse_convention(convention: Convention, method: str, curve: HitCurve | Non
 
 
 def refuse_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
-    """The same for a comparison of two rankings, which no method has for interpolated AP."""
+    """Raise ValueError for conventions that comparisons of two rankings do not support, such as interpolated AP."""
     if convention.interpolation is not None:
-        refuse("interpolation", "must be None for a comparison", convention.interpolation)
+        raise_invalid("interpolation", "must be None for a comparison", convention.interpolation)
     refuse_convention(convention, method, curve)
 
 
-def at_the_edge(found: Interval, curve: HitCurve) -> Interval:
-    """The answers where AP is 1 or too little was seen, and the reason."""
+def resolve_edge_cases(found: Interval, curve: HitCurve) -> Interval:
+    """Return the intervals with the conventions for AP = 1 and for few hits or misses applied, and the reason."""
     m, misses = segments.as_float64(curve.m), curve.n - curve.m
     void = (curve.m < 2) | (misses < 1)
     perfect = ~void & (found.estimate == 1) & ~(found.standard_error > 0)
     flat = ~void & ~perfect & (found.standard_error == 0)
     if not bool((void | perfect | flat | torch.isnan(found.low)).any()):
         return found
-    # the upper end is fixed at 1, so all of alpha is below the lower one
+    # the upper end is fixed at 1, so the lower end is one-sided
     low = torch.where(perfect, (1 - found.confidence_level) ** (1 / m), found.low)
     high = torch.where(perfect, 1, found.high)
     error = torch.where(perfect, 0, found.standard_error)
@@ -146,7 +146,7 @@ def at_the_edge(found: Interval, curve: HitCurve) -> Interval:
 
 
 def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, undefined: Tensor) -> str:
-    """What is special, and in how many rankings."""
+    """Return the special cases, with the number of rankings of each."""
     misses = curve.n - curve.m
     some = (curve.m > 1) & (misses > 0)
     told = (

@@ -1,31 +1,31 @@
-"""The operating point of a ranking: the threshold of the best F_beta, or of a wanted precision or recall."""
+"""Operating point of a ranking: the threshold with the best F_beta, or with a minimum precision or recall."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.curve.counts import Counts
-from torch_ap.inference import bootstrap, posteriors
+from torch_ap.core.base import arrays, checks
+from torch_ap.core.measures.counts import Counts
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import posteriors
+from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.record import Result
 from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.result import Result
-from torch_ap.ranking import segments
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.rules import checks
-from torch_ap.runtime import arrays
 
 METHODS = ("posterior", "bootstrap")
 _RATIOS = ("precision", "recall", "f_beta")
-_ROUNDING = 1e-12  # of sums of weights: a ratio equal to the one wanted must reach it
-_ROUNDED_SQUARE = 2.0**-48  # of F_beta where beta^2 is rounded: four operations on each side
-_EXACT = 2.0**10  # times beta^2 is whole: products with counts are exact
+_ROUNDING = 1e-12  # of sums of weights: a ratio equal to the minimum must reach it
+_ROUNDED_SQUARE = 2.0**-48  # of F_beta if beta^2 is rounded: four operations on each side
+_EXACT = 2.0**10  # if this times beta^2 is an integer, products with counts are exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CutNumbers(Result):
-    """Abstract: what thresholds of the score give; :class:`OperatingPoint` says what each is."""
+    """Abstract: the numbers at a threshold, which :class:`OperatingPoint` describes."""
 
     threshold: Tensor
     precision: Tensor
@@ -42,18 +42,18 @@ class CutNumbers(Result):
     fn: Tensor
     n: Tensor
 
-    _as_given = ("threshold",)
+    _keep_dtype = ("threshold",)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OperatingPoint(CutNumbers):
-    """What calling everything positive that scores at least a threshold gives, 0-d each.
+    """Counts and ratios of a ranking whose items at or above a threshold are classified as positive, 0-d each.
 
-    For a threshold chosen on the same items the intervals cover at 95%, least / median / greatest over four
+    Coverage of the intervals at 95% for a threshold chosen on the same items: minimum / median / maximum over four
     configurations of 100 to 3,000 items (``benchmarks.coverage``):
 
     =============  =========  ====================  ====================
-    wanted         of         "posterior"           "bootstrap"
+    criterion      ratio      "posterior"           "bootstrap"
     =============  =========  ====================  ====================
     best F1        precision  .897 / .917 / .937    .893 / .898 / .933
     best F1        recall     .863 / .885 / .923    .900 / .910 / .947
@@ -66,13 +66,15 @@ class OperatingPoint(CutNumbers):
     recall .8      F1         .917 / .932 / .953    .903 / .930 / .950
     =============  =========  ====================  ====================
 
-    The estimand is what the chosen threshold gives in the population. "posterior" takes it as fixed in advance, and so
-    promises too much of the best F_beta; the bootstrap comes nearer there, but not for a wanted precision.
+    The estimands are the ratios in the population at the chosen threshold. "posterior" treats the threshold as fixed in
+    advance, so its coverage is too low for the best F_beta. The bootstrap is better for the best F_beta, but not for a
+    minimum precision.
 
     Attributes:
-        threshold: the score: ``preds >= threshold`` are called positive; NaN where no threshold does what is wanted.
+        threshold: items with ``preds >= threshold`` are classified as positive; NaN if no threshold meets the
+            criterion.
         precision: tp / (tp + fp).
-        precision_low: lower end of its interval; NaN where none exists.
+        precision_low: lower end of its interval; NaN if none exists.
         precision_high: upper end.
         recall: tp / (tp + fn).
         recall_low: lower end.
@@ -80,14 +82,14 @@ class OperatingPoint(CutNumbers):
         f_beta: F_beta.
         f_beta_low: lower end.
         f_beta_high: upper end.
-        tp: true positives; a sum of weights where items have them, as the others.
+        tp: true positives; with weights, this and the other counts are sums of weights.
         fp: false positives.
-        fn: positives that are not called so.
-        n: items.
-        beta: of F: recall counts beta times as much as precision.
+        fn: positives below the threshold.
+        n: number of items.
+        beta: weight of recall relative to precision in F.
         confidence_level: nominal coverage of each interval.
-        method: how they were found.
-        reason: why numbers are NaN, or resamples were left out; "" otherwise.
+        method: method of the intervals.
+        reason: why numbers are NaN, or resamples were omitted; "" otherwise.
     """
 
     beta: float
@@ -97,13 +99,13 @@ class OperatingPoint(CutNumbers):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the threshold is chosen for: the best F_beta, or the best of one ratio where the other is as wanted.
+class ThresholdCriterion:
+    """Criterion for the threshold: the best F_beta, or the best value of one ratio with a minimum of the other.
 
     Attributes:
-        beta: of F.
-        precision: the least precision; of the thresholds that have it, the one of the highest recall is chosen.
-        recall: the least recall; likewise with the highest precision.
+        beta: weight of recall in F.
+        precision: minimum precision; the threshold with the highest recall is chosen.
+        recall: minimum recall; the threshold with the highest precision is chosen.
     """
 
     beta: float = 1.0
@@ -115,14 +117,14 @@ class Wanted:
         object.__setattr__(self, "beta", float(self.beta))
         if self.precision is not None and self.recall is not None:
             raise ValueError(
-                f"`precision` and `recall` cannot both be wanted, got {self.precision!r} and {self.recall!r}; give one"
+                f"`precision` and `recall` cannot be combined, got {self.precision!r} and {self.recall!r}; pass one"
             )
         for name in ("precision", "recall"):
             if (value := getattr(self, name)) is not None:
                 checks.fraction(name, value)
 
     def value(self, counts: Counts, *, weighted: bool) -> tuple[Any, float]:
-        """What is to be highest, -inf where the counts do not do what is wanted; equal are those up to this factor."""
+        """Return the values to maximize, -inf where the criterion is not met, and the factor of equal values."""
         slack = 1 + (_ROUNDING if weighted else 0)
         if self.precision is not None:
             value, fits = counts.tp, counts.precision * slack >= self.precision
@@ -133,10 +135,11 @@ class Wanted:
             slack = max(slack, 1 + (0 if (self.beta**2 * _EXACT).is_integer() else _ROUNDED_SQUARE))
         return arrays.namespace(value).where(fits & (counts.tp > 0), value, -torch.inf), slack
 
-    def place(self, counts: Counts, *, weighted: bool) -> Tensor:
-        """Where along the last dimension, highest threshold first, the best one stands: (...,) int64, -1 for nowhere.
+    def best_index(self, counts: Counts, *, weighted: bool) -> Tensor:
+        """Return the index of the best threshold along the last dimension, highest first: (...,) int64, -1 for none.
 
-        Of equally good ones it is the highest threshold for F and a wanted precision, the lowest for a wanted recall.
+        Among equal values, it is the highest threshold for F and a minimum precision, and the lowest for a minimum
+        recall.
         """
         value, slack = self.value(counts, weighted=weighted)
         if not value.shape[-1]:
@@ -147,9 +150,9 @@ class Wanted:
         return torch.where(best[..., 0] > -torch.inf, place, -1)
 
     def _f_beta_scaled(self, counts: Counts) -> Tensor:
-        """F_beta times a constant: tp / (beta^2 m + items), the same bits where it is the same number.
+        """Return F_beta times a constant, tp / (beta^2 m + items), so that equal F_beta are equal to the bit.
 
-        Only the division rounds, where beta^2 has few digits. A power of 2 keeps large beta^2 from overflowing.
+        If beta^2 has few digits, only the division rounds. The power of 2 prevents an overflow for large beta^2.
         """
         exponent = max(0, math.frexp(self.beta**2)[1])
         relevant, retrieved = counts.tp + counts.fn, counts.tp + counts.fp
@@ -160,7 +163,7 @@ class Wanted:
 
     @property
     def unreached(self) -> str:
-        """Why there is no such threshold, where there are positives."""
+        """Why no threshold meets the criterion although positives exist."""
         for name in ("precision", "recall"):
             if (value := getattr(self, name)) is not None:
                 return f"no threshold has a {name} of {value:g}: everything is NaN"
@@ -168,60 +171,68 @@ class Wanted:
 
 
 def operating_point(
-    curve: HitCurve, wanted: Wanted, *, confidence_level: float, method: str, resampling: Resampling
+    curve: HitCurve, criterion: ThresholdCriterion, *, confidence_level: float, method: str, resampling: Resampling
 ) -> OperatingPoint:
-    """The operating point of one ranking, with its intervals.
+    """Return the operating point of one ranking, with its intervals.
 
     Args:
-        curve: one ranking with scores, a tie group for each, as only these can be told apart by a threshold.
-        wanted: what the threshold is chosen for.
+        curve: one ranking with scores and an entry per tie group, because a threshold cannot separate tied items.
+        criterion: criterion for the threshold.
         confidence_level: nominal coverage.
         method: "posterior" or "bootstrap".
-        resampling: of the bootstrap.
+        resampling: settings of the bootstrap.
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     assert curve.score is not None
     hits, items = curve.cumulative_hits, curve.cumulative_items
     counts = _counts(hits, items, curve.m)
-    ratios, place = _ratios(counts, wanted.beta), int(wanted.place(counts, weighted=curve.weighted))
-    settings: dict[str, Any] = {"beta": wanted.beta, "confidence_level": confidence_level, "method": method}
+    ratios, place = _ratios(counts, criterion.beta), int(criterion.best_index(counts, weighted=curve.weighted))
+    settings: dict[str, Any] = {"beta": criterion.beta, "confidence_level": confidence_level, "method": method}
     if place < 0:
         nan = ratios.new_full((), torch.nan)
-        missing: dict[str, Any] = {field.name: nan for field in fields(OperatingPoint) if field.type is Tensor}
-        reason = wanted.unreached if bool(curve.m > 0) else "no positives: everything is NaN"
-        return OperatingPoint(**{**missing, **settings, "n": curve.n[0]}, reason=reason)
-    at = ratios[:, place]
+        reason = criterion.unreached if bool(curve.m > 0) else "no positives: everything is NaN"
+        return OperatingPoint(
+            **dict.fromkeys(OperatingPoint._tensors(), nan) | settings | {"n": curve.n[0]}, reason=reason
+        )
+    best = ratios[:, place]
     if curve.weighted:
-        ends, reason = at.new_full((3, 2), torch.nan), "weights have no interval: its formulas count items"
+        ends, reason = best.new_full((3, 2), torch.nan), "weights have no interval: its formulas count items"
     elif method == "posterior":
-        ends, reason = _posterior_ends(counts.map(lambda x: x[place]), at, wanted.beta, confidence_level), ""
+        ends, reason = (
+            _posterior_intervals(counts.map(lambda x: x[place]), best, criterion.beta, confidence_level),
+            "",
+        )
     else:
-        ends, reason = _bootstrap_ends(_optimism(curve, ratios, wanted, resampling), at, confidence_level)
-    found = _named(at, ends) | {"tp": hits[place], "fp": items[place] - hits[place], "fn": curve.m[0] - hits[place]}
-    return OperatingPoint(threshold=curve.score[place], n=curve.n[0], **found, **settings, reason=reason)
+        ends, reason = _bootstrap_intervals(_optimism(curve, ratios, criterion, resampling), best, confidence_level)
+    numbers = _ratio_fields(best, ends) | {
+        "tp": hits[place],
+        "fp": items[place] - hits[place],
+        "fn": curve.m[0] - hits[place],
+    }
+    return OperatingPoint(threshold=curve.score[place], n=curve.n[0], **numbers, **settings, reason=reason)
 
 
-def _named(estimate: Tensor, ends: Tensor) -> dict[str, Any]:
-    """The three ratios and the ends of their intervals, by the names of their fields."""
+def _ratio_fields(estimate: Tensor, ends: Tensor) -> dict[str, Any]:
+    """Return the three ratios and the ends of their intervals by field name."""
     rows = zip(_RATIOS, torch.column_stack([estimate, ends]), strict=True)
     return {f"{name}{end}": x for name, row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
 
 
 def _counts(hits: Tensor, items: Tensor, m: Tensor) -> Counts:
-    """The counts at thresholds that retrieve so many hits and items; tn is not asked for."""
+    """Return the counts at thresholds that retrieve these numbers of hits and items; tn is unused."""
     tp, retrieved, m = (segments.as_float64(x) for x in (hits, items, m))
     return Counts(tp=tp, fp=retrieved - tp, fn=m - tp, tn=torch.zeros_like(tp))
 
 
 def _ratios(counts: Counts, beta: float) -> Tensor:
-    """(3, ...) precision, recall and F_beta."""
+    """Return precision, recall and F_beta, (3, ...)."""
     return torch.stack([counts.precision, counts.recall, counts.f_beta(beta)])
 
 
-def _posterior_ends(at: Counts, estimate: Tensor, beta: float, confidence_level: float) -> Tensor:
-    """(3, 2) central intervals of the posteriors, which reach an estimate of 0 or 1."""
-    tp, fp, fn = float(at.tp), float(at.fp), float(at.fn)
+def _posterior_intervals(counts: Counts, estimate: Tensor, beta: float, confidence_level: float) -> Tensor:
+    """Return the central intervals of the posteriors, extended to estimates of 0 and 1: (3, 2)."""
+    tp, fp, fn = float(counts.tp), float(counts.fp), float(counts.fn)
     laws: tuple[posteriors.BetaPosterior | posteriors.FBetaPosterior, ...] = (
         posteriors.precision_posterior(tp, fp),
         posteriors.recall_posterior(tp, fn),
@@ -231,8 +242,8 @@ def _posterior_ends(at: Counts, estimate: Tensor, beta: float, confidence_level:
     return torch.stack([torch.minimum(low, estimate), torch.maximum(high, estimate)], 1)
 
 
-def _bootstrap_ends(optimism: Tensor, estimate: Tensor, confidence_level: float) -> tuple[Tensor, str]:
-    """(3, 2) ends, from (B, 3) of :func:`_optimism`, and how many resamples have no part in them."""
+def _bootstrap_intervals(optimism: Tensor, estimate: Tensor, confidence_level: float) -> tuple[Tensor, str]:
+    """Return (3, 2) ends from (B, 3) values of :func:`_optimism`, and a reason with the number of omitted resamples."""
     tails = estimate.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
     ends = (estimate - torch.nanquantile(optimism, tails, dim=0)).t().clamp(0, 1)
     lost = int(torch.isnan(optimism[:, 0]).sum())
@@ -243,20 +254,20 @@ def _bootstrap_ends(optimism: Tensor, estimate: Tensor, confidence_level: float)
     return ends, "; ".join(reasons)
 
 
-def _optimism(curve: HitCurve, ratios: Tensor, wanted: Wanted, how: Resampling) -> Tensor:
-    """(B, 3): what each resample's own threshold gives there, minus what it gives in all items; NaN where none is fit.
+def _optimism(curve: HitCurve, ratios: Tensor, criterion: ThresholdCriterion, resampling: Resampling) -> Tensor:
+    """Return the ratios in each resample minus the ratios in all items, at the resample's best threshold: (B, 3).
 
-    It stands for what the threshold chosen from all items gives there, minus what it gives in the population: for the
-    spread of that, and for the optimism of the choice.
+    NaN if no threshold meets the criterion. The difference estimates the ratios in all items minus the ratios in the
+    population, at the chosen threshold: their spread, and the optimism of the choice.
     """
 
-    def gap(drawn: HitCurve) -> Tensor:
-        shape = (len(drawn.m), len(curve.hits))
-        hits, items = drawn.cumulative_hits.reshape(shape), drawn.cumulative_items.reshape(shape)
-        counts = _counts(hits, items, drawn.m[:, None])
-        place = wanted.place(counts, weighted=False)
-        at = place.clamp(min=0)
-        there = _ratios(counts.map(lambda x: x.gather(1, at[:, None])[:, 0]), wanted.beta)
-        return torch.where(place >= 0, there - ratios[:, at], torch.nan).t()
+    def gap(resamples: HitCurve) -> Tensor:
+        shape = (len(resamples.m), len(curve.hits))
+        hits, items = resamples.cumulative_hits.reshape(shape), resamples.cumulative_items.reshape(shape)
+        counts = _counts(hits, items, resamples.m[:, None])
+        place = criterion.best_index(counts, weighted=False)
+        index = place.clamp(min=0)
+        resampled = _ratios(counts.map(lambda x: x.gather(1, index[:, None])[:, 0]), criterion.beta)
+        return torch.where(place >= 0, resampled - ratios[:, index], torch.nan).t()
 
-    return bootstrap.replicates(curve, gap, "iid", how)
+    return bootstrap.replicates(curve, gap, "iid", resampling)

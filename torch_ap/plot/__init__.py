@@ -1,23 +1,23 @@
-"""Pictures of average precision (extra: ``plot``): each function takes curves or metrics and returns the axes.
+"""Plots of average precision (extra: ``plot``): each function takes curves or metrics and returns the axes.
 
 ============================  ======================================================================================
-name                          what it draws
+name                          content
 ============================  ======================================================================================
 precision_recall              precision over recall, with area AP: bands, iso-F lines, chance level, operating points
 hit_curve                     hits over depth, with the ideal and the random ranking
 f_beta_thresholds             precision, recall and F_beta over score thresholds
 per_class                     AP of each class as bars with intervals, sorted
 coco                          AP of detectors over IoU thresholds and area ranges
-confusion_matrix              what a detector takes objects of each class for
-errors                        what each kind of error of a detector costs
+confusion_matrix              confusion of a detector between classes
+errors                        cost of each kind of error of a detector
 query_differences             one run minus another, query by query
-average_precision_rectangles  the sum that AP is, as rectangles
+average_precision_rectangles  the terms of AP as rectangles
 ============================  ======================================================================================
 
-Each draws on ``ax`` where one is given and touches nothing else; without, it opens a figure. Colours are for eyes of
-all kinds (Okabe & Ito), line styles for paper without them; text and background are those of the axes, light or dark. A
-curve of millions of points becomes at most some thousands, with the same picture: of what falls in one column of
-pixels, the first, the last, the lowest and the highest.
+Each function draws on ``ax`` and changes nothing else; without ``ax``, it creates a figure. The colours suit readers
+with colour vision deficiency (Okabe & Ito), and line styles suit print in grey. Text and background follow the axes,
+light or dark. A curve of millions of points is reduced to a few thousand without a visible change: in each column of
+pixels the first, the last, the lowest and the highest point are kept.
 """
 
 from torch_ap.plot.bars import per_class

@@ -1,4 +1,4 @@
-"""AP of each class as bars with intervals, the highest first."""
+"""Plot of the AP of each class as bars with intervals, the highest first."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,33 +8,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from torch import Generator, nn
 
-from torch_ap.curve.convention import Convention
+from torch_ap.classification.state import ItemMetric
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames, label_names
+from torch_ap.core.base.messages import short_repr
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.ties import tie_rule
+from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.coco_metric import CocoMetric
 from torch_ap.functional import Curve
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.metrics.coco_tables import CocoTables
-from torch_ap.metrics.images import DetectionMetric
-from torch_ap.metrics.items import ClassificationAveragePrecision
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of, with_kind
 from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, array, number, text_of
-from torch_ap.rules import checks
-from torch_ap.rules.class_names import ClassNames, names_of
-from torch_ap.rules.messages import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_INCHES = 0.24  # of a row
-_MOST_INCHES = 24.0
-_LEAST_POINTS = 4.0  # of a name that can be read
-_BAR = 0.8  # of a row, for all its bars
-_HATCHES = ("", "//", "..", "xx", "\\\\", "++")  # colours alone are not told apart in grey
+_ROW_INCHES = 0.24
+_MAX_INCHES = 24.0
+_MIN_POINTS = 4.0  # font size of a readable name
+_BARS_HEIGHT = 0.8  # share of a row for all its bars
+_HATCHES = ("", "//", "..", "xx", "\\\\", "++")  # colours alone cannot be distinguished in grey
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One class of one system."""
+    """The bar of one class of one system."""
 
     value: float
     low: float = np.nan
@@ -42,8 +43,8 @@ class Bar:
     chance: float = np.nan
 
 
-class Wanted(NamedTuple):
-    """Which intervals are drawn."""
+class _IntervalOptions(NamedTuple):
+    """Options of the intervals."""
 
     confidence_level: float
     resampling: Resampling
@@ -61,26 +62,27 @@ def per_class(
     batch: int | None = None,
     progress: bool = False,
 ) -> "Axes":
-    """Average precision of each class as a bar, the highest first; of several systems side by side.
+    """Draw the average precision of each class as a bar, the highest first; several systems are drawn side by side.
 
-    A bar is as long as the AP; the whisker is its confidence interval, the upright stroke the chance level m / n.
-    Classes without positives have no AP and stand last. Names shrink until 80 or so fit, and are left out beyond.
+    The length of a bar is the AP. The whisker is its confidence interval, the vertical stroke the chance level m / n.
+    Classes without positives have no AP and come last. Names shrink until about 80 fit; more names are omitted.
 
     Args:
-        curves: a metric of several classes, or a dict of such metrics by system; or whatever has curves: a list of
-            :class:`torch_ap.functional.Curve`, or a dict of curves by name. Of detectors it is the AP over all IoU
-            thresholds.
-        ax: the axes to draw on; None for those of a new figure, as high as there are classes.
-        class_names: of the classes of metrics; of a ``MeanAveragePrecision`` or LVIS's, in place of its own.
-        interval: whether the intervals are drawn: of classifiers those of
-            :func:`torch_ap.inference.average_precision_interval`, by "bootstrap-logit" where AP is interpolated; of
-            detectors those over images, ``metric.confidence_interval(per_class=True)``. AP@k, weights, "trapezoid" and
-            ties that are not grouped have none. Nor has interpolated AP of curves: these do not say whether their items
-            are independent, as a detector's are not; give the metric.
+        curves: a metric of several classes, or a dict of such metrics by system; or any source of curves: a list of
+            :class:`torch_ap.functional.Curve`, or a dict of curves by name. For detectors, the bar is the AP over all
+            IoU thresholds.
+        ax: the axes to draw on; None for the axes of a new figure, whose height follows the number of classes.
+        class_names: names of the classes of metrics; for a ``MeanAveragePrecision`` or LVIS's, they replace its own
+            names.
+        interval: whether intervals are drawn. Classifiers have the intervals of
+            :func:`torch_ap.inference.average_precision_interval`, by "bootstrap-logit" if AP is interpolated. Detectors
+            have intervals over images, ``metric.confidence_interval(per_class=True)``. AP@k, weights, "trapezoid" and
+            ties other than "grouped" have no interval. Interpolated AP of curves has none either, because a curve does
+            not record whether its items are independent (the items of a detector are not); pass the metric instead.
         confidence_level: nominal coverage of each interval, in (0, 1).
-        n_resamples: of intervals that resample; at least 2.
-        generator: their source of randomness; None for a fresh one with seed 0, so that pictures repeat.
-        batch: how many resamples are computed at once; None for as many as fit the bound on memory.
+        n_resamples: number of resamples of intervals that resample; at least 2.
+        generator: the source of randomness of these intervals; None for a new one with seed 0, so that plots repeat.
+        batch: number of resamples computed together; None for as many as fit the bound on memory.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -88,7 +90,8 @@ def per_class(
 
     Raises:
         ModuleNotFoundError: without matplotlib (extra: ``plot``).
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError: for an argument of an invalid type.
+        ValueError: for an argument with an invalid value.
 
     Equals ``compute()`` and ``confidence_interval()`` of a metric with ``average="none"``.
 
@@ -104,11 +107,11 @@ def per_class(
     """
     style.check_flags(interval=interval)
     checks.open_fraction("confidence_level", confidence_level)
-    how = Resampling(n_resamples, generator, batch, progress)
-    systems = _systems(curves, class_names, Wanted(confidence_level, how) if interval else None)
-    names = _sorted(systems)
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    systems = _systems(curves, class_names, _IntervalOptions(confidence_level, resampling) if interval else None)
+    names = _sorted_names(systems)
     rows = len(names) * max(1.0, len(systems) / 2)
-    own, ax = ax is None, style.axes_of(ax, height=min(_MOST_INCHES, 1.2 + _INCHES * rows))
+    is_new, ax = ax is None, style.axes_of(ax, height=min(_MAX_INCHES, 1.2 + _ROW_INCHES * rows))
     handles = [_draw(ax, bars, names, place, len(systems)) for place, bars in enumerate(systems.values())]
     means = [_mean(bars) for bars in systems.values()]
     style.frame(ax, xlabel="average precision", xlim=(0, 1.02), ylim=(max(1, len(names)) - 0.4, -0.6))
@@ -116,7 +119,7 @@ def per_class(
     if len(systems) > 1:
         _write_names(ax, names, [text_of(x) for x in names])
         entries = [(handle, style.entry(mean, x)) for handle, mean, x in zip(handles, means, systems, strict=True)]
-        style.legend(ax, entries, "mean", widen=own, beside=True)
+        style.legend(ax, entries, "mean", widen=is_new, force_outside=True)
         return ax
     (bars,) = systems.values()
     _write_names(ax, names, [f"{text_of(x)}  {number(bars[x].value)}" for x in names])
@@ -126,113 +129,130 @@ def per_class(
     return ax
 
 
-def _systems(given: Curves, class_names: ClassNames, wanted: Wanted | None) -> dict[str, dict[str, Bar]]:
-    """The bars of each system: a dict is of systems, unless each has one bar."""
-    if not isinstance(given, Mapping | nn.ModuleDict):
-        return {"": _bars(given, class_names, wanted)}
-    each = {str(name): _bars(one, class_names, wanted) for name, one in given.items()}
-    if any(len(bars) > 1 for bars in each.values()):
-        return each
-    return {"": {name: bar for name, bars in each.items() for bar in bars.values()}}
+def _systems(curves: Curves, class_names: ClassNames, options: _IntervalOptions | None) -> dict[str, dict[str, Bar]]:
+    """Return the bars of each system; a dict whose values have one bar each is a single system."""
+    if not isinstance(curves, Mapping | nn.ModuleDict):
+        return {"": _bars(curves, class_names, options)}
+    systems = {str(name): _bars(x, class_names, options) for name, x in curves.items()}
+    if any(len(bars) > 1 for bars in systems.values()):
+        return systems
+    return {"": {name: bar for name, bars in systems.items() for bar in bars.values()}}
 
 
-def _bars(given: Curves, class_names: ClassNames, wanted: Wanted | None) -> dict[str, Bar]:
-    """One system's classes by name."""
-    if isinstance(given, DetectionMetric):
-        bars = _of_detector(given, class_names, wanted)
+def _bars(source: Curves, class_names: ClassNames, options: _IntervalOptions | None) -> dict[str, Bar]:
+    """Return the bars of one system by class name."""
+    if isinstance(source, DetectionMetric):
+        bars = _detector_bars(source, class_names, options)
     else:
-        curves, independent = curves_of(given, class_names), isinstance(given, ClassificationAveragePrecision)
-        several = len(curves) > 1
-        bars = [(x.name or f"{place}" * several, _bar(x, wanted, independent)) for place, x in enumerate(curves)]
-    twice = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
-    if twice:
-        raise ValueError(f"`curves` must have different names, got {shown(twice[0])} twice")
+        curves, independent = curves_of(source, class_names), isinstance(source, ItemMetric)
+        has_several = len(curves) > 1
+        bars = [(x.name or f"{place}" * has_several, _bar(x, options, independent)) for place, x in enumerate(curves)]
+    duplicates = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
+    if duplicates:
+        raise ValueError(f"`curves` must have different names, got {short_repr(duplicates[0])} twice")
     return dict(bars)
 
 
-def _of_detector(metric: DetectionMetric, class_names: ClassNames, wanted: Wanted | None) -> list[tuple[str, Bar]]:
-    """Classes with their AP over all IoU thresholds, and its interval over images."""
+def _detector_bars(
+    metric: DetectionMetric, class_names: ClassNames, options: _IntervalOptions | None
+) -> list[tuple[str, Bar]]:
+    """Return each class with its AP over all IoU thresholds, and its interval over images."""
     with metric._all_ranks():
         sample = metric._sample(per_class=True)
-    own = metric._report.class_names if isinstance(metric, CocoTables) else None
-    names = names_of(sample.labels, own if class_names is None else class_names)
+    metric_names = metric._report.class_names if isinstance(metric, CocoMetric) else None
+    names = label_names(sample.labels, metric_names if class_names is None else class_names)
     columns = [array(sample.each_class())]
-    if wanted is not None and names:
-        found = sample.interval(wanted.confidence_level, None, wanted.resampling)
-        columns += [array(found.low), array(found.high)]
+    if options is not None and names:
+        interval = sample.interval(options.confidence_level, None, options.resampling)
+        columns += [array(interval.low), array(interval.high)]
     rows = zip(names, *columns, strict=True)
     return [(with_kind(metric, name), Bar(*map(float, numbers))) for name, *numbers in rows]
 
 
-def _bar(curve: Curve, wanted: Wanted | None, independent: bool) -> Bar:
-    """With its interval, where that is a matter of the curve alone, or of its items, which are ``independent``."""
+def _bar(curve: Curve, options: _IntervalOptions | None, independent: bool) -> Bar:
+    """Return the bar of a curve, with an interval if the curve determines it.
+
+    Args:
+        curve: the curve of a class.
+        options: options of the interval; None for none.
+        independent: whether the items are independent, as required by intervals that resample items.
+    """
     value, chance = float(curve.average_precision), float(curve.chance_level)
     ranking, interpolation = vertices.ranking_of(curve), curve.interpolation
-    tied = curve.ties != "grouped" and bool((ranking.items > 1).any())
-    known = interpolation is None or (independent and not vertices.is_straight(curve))
-    if wanted is None or ranking.weighted or curve.top_k is not None or tied or not known:
+    tied = not tie_rule(curve.ties).is_threshold and bool((ranking.items > 1).any())
+    has_interval = interpolation is None or (independent and not vertices.is_straight(curve))
+    if options is None or ranking.weighted or curve.top_k is not None or tied or not has_interval:
         return Bar(value, chance=chance)
-    found = curve_interval(
+    interval = curve_interval(
         ranking,
-        Convention(interpolation=interpolation, ties="grouped"),
-        confidence_level=wanted.confidence_level,
+        Convention(interpolation=interpolation, ties=curve.ties),
+        confidence_level=options.confidence_level,
         method="influence" if interpolation is None else "bootstrap-logit",
         design="iid",
-        resampling=wanted.resampling,
+        resampling=options.resampling,
     )
-    return Bar(value, float(found.low), float(found.high), chance)
+    return Bar(value, float(interval.low), float(interval.high), chance)
 
 
-def _sorted(systems: Mapping[str, Mapping[str, Bar]]) -> list[str]:
-    """All classes, by their mean over the systems that have a value, the highest first, NaN last."""
+def _sorted_names(systems: Mapping[str, Mapping[str, Bar]]) -> list[str]:
+    """Return all classes by their mean over the systems that have a value, the highest first, NaN last."""
     names = list(dict.fromkeys(name for bars in systems.values() for name in bars))
     means = {x: _mean({y: bars[x] for y, bars in systems.items() if x in bars}) for x in names}
     return sorted(names, key=lambda x: (np.isnan(means[x]), -means[x]))
 
 
 def _mean(bars: Mapping[str, Bar]) -> float:
-    known = [bar.value for bar in bars.values() if not np.isnan(bar.value)]
-    return float(np.mean(known)) if known else np.nan
+    values = [bar.value for bar in bars.values() if not np.isnan(bar.value)]
+    return float(np.mean(values)) if values else np.nan
 
 
 def _draw(ax: "Axes", bars: Mapping[str, Bar], names: Sequence[str], place: int, systems: int) -> Any:
-    """The bars of one system, with whiskers and chance levels; and a handle for the legend."""
-    height = _BAR / systems
-    rows = np.array([i for i, name in enumerate(names) if name in bars]) - _BAR / 2 + height * (place + 0.5)
+    """Draw the bars of one system with whiskers and chance levels, and return a handle for the legend."""
+    height = _BARS_HEIGHT / systems
+    rows = np.array([i for i, name in enumerate(names) if name in bars]) - _BARS_HEIGHT / 2 + height * (place + 0.5)
     value, low, high, chance = (
         np.array([getattr(bars[x], field) for x in names if x in bars]) for field in ("value", "low", "high", "chance")
     )
     color, text = COLORS[place % len(COLORS)], ax.xaxis.label.get_color()
-    if _points(ax, names) < _LEAST_POINTS:
+    if _points(ax, names) < _MIN_POINTS:
         ax.fill_betweenx(rows, low, high, step="mid", color=color, alpha=FAINT, linewidth=0)
         ax.plot(chance, rows, linestyle="none", marker=".", markersize=2, color=text)
         return ax.plot(value, rows, drawstyle="steps-mid", color=color, linestyle=DASHES[place % len(DASHES)])[0]
-    look: dict[str, Any] = {
+    bar_style: dict[str, Any] = {
         "color": (color, 0.75),
         "hatch": _HATCHES[place % len(_HATCHES)],
         "edgecolor": GREY,
         "linewidth": 0.5,
     }
-    drawn = ax.barh(rows, np.nan_to_num(value), height * 0.9, **look)
-    known = ~np.isnan(low)
-    reach = np.abs([value - low, high - value])[:, known]
-    ax.errorbar(value[known], rows[known], xerr=reach, fmt="none", ecolor=text, elinewidth=1.1, capsize=1.5, zorder=3)
+    handle = ax.barh(rows, np.nan_to_num(value), height * 0.9, **bar_style)
+    has_interval = ~np.isnan(low)
+    reach = np.abs([value - low, high - value])[:, has_interval]
+    ax.errorbar(
+        value[has_interval],
+        rows[has_interval],
+        xerr=reach,
+        fmt="none",
+        ecolor=text,
+        elinewidth=1.1,
+        capsize=1.5,
+        zorder=3,
+    )
     ax.plot(chance, rows, linestyle="none", marker="|", color=text, markersize=6, markeredgewidth=1.4, zorder=3)
     for row in rows[np.isnan(value)] if systems == 1 else ():
-        where: Any = {"textcoords": "offset points", "va": "center", "fontsize": "small"}
-        ax.annotate("no positives", (0, row), (4, 0), color=GREY, **where)
-    return drawn
+        text_style: Any = {"textcoords": "offset points", "va": "center", "fontsize": "small"}
+        ax.annotate("no positives", (0, row), (4, 0), color=GREY, **text_style)
+    return handle
 
 
 def _points(ax: "Axes", names: Sequence[str]) -> float:
-    """The height of a name that fits a row, in points."""
+    """Return the height of a name that fits a row, in points."""
     return 0.75 * 72 * ax.get_window_extent().height / ax.figure.dpi / max(1, len(names))
 
 
 def _write_names(ax: "Axes", names: Sequence[str], labels: Sequence[str]) -> None:
-    """Names as large as their rows, or how many there are."""
+    """Write the names at the size of their rows, or the number of classes if the names do not fit."""
     points = _points(ax, names)
-    if points < _LEAST_POINTS:
+    if points < _MIN_POINTS:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(names):,} classes")
         return

@@ -1,25 +1,25 @@
-"""What a detector confuses, as a table of shades."""
+"""Plot of the confusion matrix of a detector as a table of shades."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import nn
 
-from torch_ap.analysis.confusion import ConfusionMatrix
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.messages import short_repr
+from torch_ap.core.base.options import Normalize, allowed_values
+from torch_ap.core.ranking.order import Array
+from torch_ap.detection.errors.confusion import ConfusionMatrix
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS
-from torch_ap.ranking.order import Array
-from torch_ap.rules import checks
-from torch_ap.rules.class_names import ClassNames
-from torch_ap.rules.messages import shown
-from torch_ap.rules.options import Normalize, allowed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_WRITTEN = 20  # classes whose cells have numbers
-_MOST_NAMED = 40
-_DARK = 0.55  # opacity from which on white is read better
+_MAX_NUMBERED = 20  # classes whose cells have numbers
+_MAX_NAMED = 40
+_DARK = 0.55  # opacity above which white text is easier to read
 
 
 def confusion_matrix(
@@ -29,15 +29,15 @@ def confusion_matrix(
     class_names: ClassNames = None,
     normalize: Normalize | None = "true",
 ) -> "Axes":
-    """How many objects of each class were detected as each class, as another, or not at all.
+    """Draw how many objects of each class were detected as each class, as another, or not at all.
 
-    True classes down, detected ones across, the background last in both. Of up to 20 classes each cell has its number;
-    of more than 40 classes the axes have no names.
+    True classes are rows, detected classes are columns, and the background is last in both. Up to 20 classes, each cell
+    has its number; above 40 classes, the axes have no names.
 
     Args:
         matrix: a :class:`torch_ap.detection.ConfusionMatrix`, or a metric that has ``confusion_matrix()``.
-        ax: the axes to draw on; None for those of a new figure.
-        class_names: of the classes of a metric.
+        ax: the axes to draw on; None for the axes of a new figure.
+        class_names: names of the classes of a metric.
         normalize: "true" for shares of the objects of each class, "pred" for shares of the detections of each class,
             "all" for shares of everything; None for counts.
 
@@ -46,11 +46,12 @@ def confusion_matrix(
 
     Raises:
         ModuleNotFoundError: without matplotlib (extra: ``plot``).
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError: for an argument of an invalid type.
+        ValueError: for an argument with an invalid value.
 
     Equals :meth:`torch_ap.detection.ConfusionMatrix.normalized`, or its ``matrix``.
 
-    Source: the rule of matching is that of :meth:`torch_ap.MeanAveragePrecision.confusion_matrix`.
+    The rule of matching is described at :meth:`torch_ap.MeanAveragePrecision.confusion_matrix`.
 
     Example:
         >>> import torch
@@ -58,42 +59,42 @@ def confusion_matrix(
         >>> from torch_ap import MeanAveragePrecision, plot
         >>> metric = MeanAveragePrecision(class_names=["cat", "dog"])
         >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
-        >>> found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}
-        >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([0, 1])}])
+        >>> pred = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}
+        >>> metric.update([pred], [{"boxes": boxes, "labels": torch.tensor([0, 1])}])
         >>> ax = plot.confusion_matrix(metric, ax=Figure().subplots())
         >>> [x.get_text() for x in ax.texts]
         ['1.00', '1.00']
     """
-    checks.one_of("normalize", normalize, (*allowed(Normalize), None))
-    found = _matrix_of(matrix, class_names)
-    values = style.array(found.matrix if normalize is None else found.normalized(normalize))
+    checks.one_of("normalize", normalize, (*allowed_values(Normalize), None))
+    result = _matrix_of(matrix, class_names)
+    values = style.array(result.matrix if normalize is None else result.normalized(normalize))
     ax = style.axes_of(ax)
-    size, most = len(values), max(float(np.nanmax(values, initial=0)), 1e-300)
-    shade = np.nan_to_num(values) / (1.0 if normalize in ("true", "pred") else most)
+    size, greatest = len(values), max(float(np.nanmax(values, initial=0)), 1e-300)
+    shade = np.nan_to_num(values) / (1.0 if normalize in ("true", "pred") else greatest)
     _draw(ax, shade)
-    if size <= _MOST_WRITTEN + 1:
+    if size <= _MAX_NUMBERED + 1:
         _write(ax, values, shade, "{:.0f}" if normalize is None else "{:.2f}")
-    names = [style.text_of(x) for x in found.names] if size <= _MOST_NAMED + 1 else []
+    names = [style.text_of(x) for x in result.names] if size <= _MAX_NAMED + 1 else []
     ax.set_xticks(range(len(names)), names, rotation=90 if size > 4 else 0)
     ax.set_yticks(range(len(names)), names)
     ax.set(xlabel="detected", ylabel="true")
     return ax
 
 
-def _matrix_of(given: Any, class_names: ClassNames) -> ConfusionMatrix:
-    if isinstance(given, ConfusionMatrix):
-        return given
-    made = getattr(given, "confusion_matrix", None)
-    if not isinstance(given, nn.Module) or not callable(made):
+def _matrix_of(matrix: Any, class_names: ClassNames) -> ConfusionMatrix:
+    if isinstance(matrix, ConfusionMatrix):
+        return matrix
+    method = getattr(matrix, "confusion_matrix", None)
+    if not isinstance(matrix, nn.Module) or not callable(method):
         raise TypeError(
-            f"`matrix` must be a ConfusionMatrix, or a metric that has `confusion_matrix()`, got {shown(given)}"
+            f"`matrix` must be a ConfusionMatrix, or a metric that has `confusion_matrix()`, got {short_repr(matrix)}"
         )
-    found: ConfusionMatrix = made(class_names=class_names)
-    return found
+    result: ConfusionMatrix = method(class_names=class_names)
+    return result
 
 
 def _draw(ax: "Axes", shade: Array) -> None:
-    """Cells in one colour, the more opaque the higher, on the background of the axes."""
+    """Draw the cells in one colour on the background of the axes; a higher value is more opaque."""
     from matplotlib.colors import to_rgb
 
     cells = np.empty((*shade.shape, 4))
@@ -105,7 +106,7 @@ def _draw(ax: "Axes", shade: Array) -> None:
 
 
 def _write(ax: "Axes", values: Array, shade: Array, form: str) -> None:
-    """The numbers of the cells that have any."""
+    """Write the numbers of nonempty cells."""
     for row, column in np.argwhere(values > 0):
         color: dict[str, Any] = {"color": "white"} if shade[row, column] > _DARK else {}
         text = form.format(values[row, column])

@@ -1,4 +1,4 @@
-"""AP of detectors over IoU thresholds and area ranges: whether boxes are loose, and which objects are missed."""
+"""Plot of the AP of detectors over IoU thresholds and area ranges, which shows loose boxes and missed objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from torch_ap.metrics.coco_tables import CocoTables
+from torch_ap.core.base import checks
+from torch_ap.core.base.messages import raise_invalid, short_repr
+from torch_ap.detection.metrics.coco_metric import CocoMetric
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, DASHES
-from torch_ap.rules import checks
-from torch_ap.rules.messages import refuse, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,20 +19,21 @@ _MARKERS = "osD^vPX*"
 
 
 def coco(
-    metrics: CocoTables | Mapping[str, CocoTables],
+    metrics: CocoMetric | Mapping[str, CocoMetric],
     *,
     ax: "Axes | None" = None,
     areas: Sequence[str] | None = None,
 ) -> "Axes":
-    """COCO's AP at each IoU threshold, for each range of object areas.
+    """Draw COCO's AP at each IoU threshold, for each range of object areas.
 
-    A line that falls early is of boxes that are loose; one that is low throughout, of objects that are missed or false
-    alarms. The legend has the mean over the thresholds: COCO's ``map``, ``map_small`` and so on, and is sorted by it.
+    An early fall of a line indicates loose boxes. A line that is low throughout indicates missed objects or false
+    alarms. The legend contains the mean over the thresholds, COCO's ``map``, ``map_small`` and so on, and is sorted by
+    it.
 
     Args:
         metrics: a :class:`torch_ap.MeanAveragePrecision` or :class:`torch_ap.LVISMeanAveragePrecision`, or a dict of
-            them by name, each in a colour of its own.
-        ax: the axes to draw on; None for those of a new figure.
+            them by name, each in its own colour.
+        ax: the axes to draw on; None for the axes of a new figure.
         areas: names of area ranges; None for all of them.
 
     Returns:
@@ -40,7 +41,8 @@ def coco(
 
     Raises:
         ModuleNotFoundError: without matplotlib (extra: ``plot``).
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError: for an argument of an invalid type.
+        ValueError: for an argument with an invalid value.
 
     Equals the means over recall and classes of the ``precision`` of COCOeval's ``eval``.
 
@@ -58,37 +60,37 @@ def coco(
         >>> [x.get_text() for x in ax.get_legend().get_texts()]
         ['0.600  all', '0.600  large', '-  small: no objects', '-  medium: no objects']
     """
-    given = metrics if isinstance(metrics, Mapping | nn.ModuleDict) else {"": metrics}
-    for metric in given.values():
-        if not isinstance(metric, CocoTables):
+    by_name = metrics if isinstance(metrics, Mapping | nn.ModuleDict) else {"": metrics}
+    for metric in by_name.values():
+        if not isinstance(metric, CocoMetric):
             raise TypeError(
                 "`metrics` must be a MeanAveragePrecision, an LVISMeanAveragePrecision or a dict of them, got "
-                f"{shown(metric)}"
+                f"{short_repr(metric)}"
             )
     if areas is not None and (isinstance(areas, str) or not isinstance(areas, Sequence)):
-        refuse("areas", "must be None or a list of names", areas, TypeError)
-    tables = [metric.per_threshold() for metric in given.values()]
+        raise_invalid("areas", "must be None or a list of names", areas, TypeError)
+    tables = [metric.per_threshold() for metric in by_name.values()]
     for table in tables:
         for area in areas or ():
             checks.one_of("areas", area, _areas(table))
-    own, ax = ax is None, style.axes_of(ax)
+    is_new, ax = ax is None, style.axes_of(ax)
     lines = []
-    for place, (name, table) in enumerate(zip(given, tables, strict=True)):
-        for which, area in enumerate(_areas(table) if areas is None else areas):
+    for place, (name, table) in enumerate(zip(by_name, tables, strict=True)):
+        for area_index, area in enumerate(_areas(table) if areas is None else areas):
             ap = style.array(table[area])
             ap = np.where(ap < 0, np.nan, ap)
-            look = {"linestyle": DASHES[which % len(DASHES)], "marker": _MARKERS[which % len(_MARKERS)]}
-            look["color"] = COLORS[(place if name else which) % len(COLORS)]
-            (handle,) = ax.plot(style.array(table["iou_threshold"]), ap, markersize=4.5, linewidth=1.8, **look)
+            line_style = {"linestyle": DASHES[area_index % len(DASHES)], "marker": _MARKERS[area_index % len(_MARKERS)]}
+            line_style["color"] = COLORS[(place if name else area_index) % len(COLORS)]
+            (handle,) = ax.plot(style.array(table["iou_threshold"]), ap, markersize=4.5, linewidth=1.8, **line_style)
             lines.append((float(ap.mean()), handle, f"{name}: {area}" if name else area))
     lines.sort(key=lambda x: (np.isnan(x[0]), -x[0]))
     style.frame(ax, xlabel="IoU threshold", ylabel="average precision", ylim=(-0.02, 1.04))
-    missing = {True: ": no objects", False: ""}
-    entries = [(handle, style.entry(ap, label) + missing[bool(np.isnan(ap))]) for ap, handle, label in lines]
-    style.legend(ax, entries, "mean over thresholds", widen=own)
+    suffix = {True: ": no objects", False: ""}
+    entries = [(handle, style.entry(ap, label) + suffix[bool(np.isnan(ap))]) for ap, handle, label in lines]
+    style.legend(ax, entries, "mean over thresholds", widen=is_new)
     return ax
 
 
 def _areas(table: Mapping[str, Any]) -> list[str]:
-    """The names of the area ranges."""
+    """Return the names of the area ranges."""
     return [x for x in table if x != "iou_threshold"]

@@ -1,4 +1,4 @@
-"""Precision, recall and F_beta over score thresholds: where to cut a ranking."""
+"""Plot of precision, recall and F_beta over score thresholds, to choose a cut of a ranking."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.ranking.order import Array
 from torch_ap.functional import Curve
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
 from torch_ap.plot.style import COLORS, DASHES, MEAN, Style, number
-from torch_ap.ranking.order import Array
-from torch_ap.rules import checks
-from torch_ap.rules.class_names import ClassNames
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MEASURES = ("f_beta", "precision", "recall")
-_POINTS = 4096  # of the line of a mean
+_POINTS = 4096  # maximum number of points of the line of a mean
 
 
 def f_beta_thresholds(
@@ -31,30 +31,31 @@ def f_beta_thresholds(
     measure: str = "f_beta",
     mean: bool = False,
 ) -> "Axes":
-    r"""F_beta over score thresholds, with its highest point; of one curve precision and recall too.
+    r"""Draw F_beta over score thresholds, with its highest point; for a single curve also precision and recall.
 
     .. math::
         F_\beta = (1 + \beta^2) \frac{p r}{\beta^2 p + r}
 
-    of the items with ``score >= threshold``. Between two scores nothing changes, so the lines are steps. The legend is
-    sorted by the highest F_beta, and says at which threshold that is; of more than ten curves the five best and the
-    five worst have names. Infinite scores are left out.
+    Precision p and recall r are of the items with ``score >= threshold``. Between two scores nothing changes, so the
+    lines are steps. The legend is sorted by the highest F_beta, and contains its threshold; of more than ten curves
+    only the five best and the five worst are named. Infinite scores are omitted.
 
     Args:
         curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
-        ax: the axes to draw on; None for those of a new figure.
-        class_names: of the classes of metrics.
-        beta: how many times as important recall is as precision, above 0 and with a finite square.
+        ax: the axes to draw on; None for the axes of a new figure.
+        class_names: names of the classes of metrics.
+        beta: the weight of recall relative to precision, above 0 and with a finite square.
         measure: "f_beta", or "precision" or "recall" alone, which have no highest point.
-        mean: whether the mean over the curves that have positives is drawn, thick, beside thin lines of these: at each
-            of their scores, up to 4,096 of them. Precision is that of the curves that retrieve anything there.
+        mean: whether the mean of the curves with positives is drawn as a thick line, at up to 4,096 of their scores;
+            the lines of the curves are then thin. Mean precision covers the curves that retrieve anything at a score.
 
     Returns:
         The axes.
 
     Raises:
         ModuleNotFoundError: without matplotlib (extra: ``plot``).
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError: for an argument of an invalid type.
+        ValueError: for an argument with an invalid value.
 
     Equals :meth:`Curve.f_beta` over ``Curve.thresholds``, with :meth:`Curve.operating_point`.
 
@@ -65,42 +66,47 @@ def f_beta_thresholds(
         >>> from matplotlib.figure import Figure
         >>> from torch_ap import plot
         >>> from torch_ap.functional import curve
-        >>> found = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
-        >>> ax = plot.f_beta_thresholds(found, ax=Figure().subplots())
+        >>> ranking = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
+        >>> ax = plot.f_beta_thresholds(ranking, ax=Figure().subplots())
         >>> [x.get_text() for x in ax.get_legend().get_texts()]
         ['$F_{1}$, highest 0.800 at score ≥ 0.7', 'precision', 'recall']
     """
     checks.beta("beta", beta)
     checks.one_of("measure", measure, _MEASURES)
     style.check_flags(mean=mean)
-    found = curves_of(curves, class_names)
-    own, ax = ax is None, style.axes_of(ax)
-    said = f"$F_{{{beta:g}}}$" if measure == "f_beta" else measure
-    alone = len(found) == 1 and measure == "f_beta" and not mean
-    entries = [_mean_line(ax, found, measure, beta)] if mean else []
-    drawn, more = _each(ax, [replace(x, name="") for x in found] if alone else found, measure, beta, thin=mean)
-    if alone:
-        drawn = [(drawn[0][0], f"{said}, highest {drawn[0][1]}"), *_precision_and_recall(ax, found[0])]
-    title = None if alone else f"highest {said}" if measure == "f_beta" else "average precision"
-    style.frame(ax, xlabel="score threshold", ylabel="" if alone else said, ylim=(-0.02, 1.04))
-    style.legend(ax, [*entries, *drawn], title, more=more, widen=own)
+    ranked = curves_of(curves, class_names)
+    is_new, ax = ax is None, style.axes_of(ax)
+    label = f"$F_{{{beta:g}}}$" if measure == "f_beta" else measure
+    is_single = len(ranked) == 1 and measure == "f_beta" and not mean
+    entries = [_mean_line(ax, ranked, measure, beta)] if mean else []
+    unnamed = [replace(x, name="") for x in ranked] if is_single else ranked
+    drawn, more = _draw_curves(ax, unnamed, measure, beta, thin=mean)
+    if is_single:
+        drawn = [(drawn[0][0], f"{label}, highest {drawn[0][1]}"), *_precision_and_recall(ax, ranked[0])]
+    title = None if is_single else f"highest {label}" if measure == "f_beta" else "average precision"
+    style.frame(ax, xlabel="score threshold", ylabel="" if is_single else label, ylim=(-0.02, 1.04))
+    style.legend(ax, [*entries, *drawn], title, more=more, widen=is_new)
     return ax
 
 
-def _each(
+def _draw_curves(
     ax: "Axes", curves: Sequence[Curve], measure: str, beta: float, *, thin: bool
 ) -> tuple[list[tuple[Any, str]], int]:
-    """The line of each curve, of F with its highest point: entries of the legend, and how many have none."""
+    """Draw the line of each curve, for F_beta with its highest point.
+
+    Returns:
+        The entries of the legend, and the number of curves without one.
+    """
     best = [x.operating_point(beta=beta) for x in curves] if measure == "f_beta" else []
     heights = [float(x.f_beta) for x in best] if best else [float(x.average_precision) for x in curves]
     order, looks = style.styles(heights)
     entries = []
     for i, look in zip(order, [x.thin for x in looks] if thin else looks, strict=True):
-        handle, at = _draw(ax, curves[i], _values(curves[i], measure, beta), look), ""
+        handle, suffix = _draw(ax, curves[i], _values(curves[i], measure, beta), look), ""
         if best and not np.isnan(heights[i]):
-            at = f" at score ≥ {float(best[i].threshold):.3g}"
+            suffix = f" at score ≥ {float(best[i].threshold):.3g}"
             _mark(ax, float(best[i].threshold), heights[i], look)
-        entries += [(handle, style.entry(heights[i], curves[i].name) + at)] * look.named
+        entries += [(handle, style.entry(heights[i], curves[i].name) + suffix)] * look.named
     return entries, sum(not look.named for look in looks)
 
 
@@ -119,41 +125,44 @@ def _mark(ax: "Axes", threshold: float, height: float, look: Style) -> None:
 
 
 def _mean_line(ax: "Axes", curves: Sequence[Curve], measure: str, beta: float) -> tuple[Any, str]:
-    """The mean over curves that have positives, at scores of any of them: its line, and what the legend says."""
-    some = [x for x in curves if float(x.m) > 0]
-    scores = np.unique(np.concatenate([np.zeros(0), *(style.array(x.thresholds) for x in some)]))
+    """Draw the mean over curves that have positives, at the scores of all of them, and return its legend entry."""
+    with_positives = [x for x in curves if float(x.m) > 0]
+    scores = np.unique(np.concatenate([np.zeros(0), *(style.array(x.thresholds) for x in with_positives)]))
     scores = scores[np.isfinite(scores)]
     scores = scores[np.unique(np.linspace(0, max(len(scores) - 1, 0), _POINTS).astype(int))] if len(scores) else scores
-    rows = [_at(x, style.array(_values(x, measure, beta)), scores, measure) for x in some]
-    known = [~np.isnan(row) for row in rows]
-    count = np.sum(known, 0) if rows else np.zeros(len(scores))
-    total = np.sum([np.where(*x, 0.0) for x in zip(known, rows, strict=True)], 0) if rows else np.zeros(len(scores))
+    rows = [_values_at(x, style.array(_values(x, measure, beta)), scores, measure) for x in with_positives]
+    is_known = [~np.isnan(row) for row in rows]
+    count = np.sum(is_known, 0) if rows else np.zeros(len(scores))
+    total = np.sum([np.where(*x, 0.0) for x in zip(is_known, rows, strict=True)], 0) if rows else np.zeros(len(scores))
     height = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     (handle,) = ax.plot(scores, height, drawstyle="steps-pre", **MEAN)
     if measure != "f_beta":
-        return handle, f"{number(_mean_of(some))}  mean"
+        return handle, f"{number(_mean_average_precision(with_positives))}  mean"
     if not len(height):
         return handle, style.entry(np.nan, "mean")
     place = int(height.argmax())
     return handle, f"{number(float(height[place]))}  mean at score ≥ {scores[place]:.3g}"
 
 
-def _mean_of(curves: Sequence[Curve]) -> float:
+def _mean_average_precision(curves: Sequence[Curve]) -> float:
     return float(np.mean([float(x.average_precision) for x in curves])) if curves else np.nan
 
 
-def _at(curve: Curve, values: Array, scores: Array, measure: str) -> Array:
-    """The value at each score: that of the lowest threshold of at least it; above all of them nothing is retrieved."""
+def _values_at(curve: Curve, values: Array, scores: Array, measure: str) -> Array:
+    """Return the value at each score: the value of the lowest threshold that is at least the score.
+
+    Nothing is retrieved above all thresholds.
+    """
     ascending = style.array(curve.thresholds)[::-1]
     place = np.searchsorted(ascending, scores, "left")
     return np.append(values[::-1], np.nan if measure == "precision" else 0.0)[place]
 
 
 def _draw(ax: "Axes", curve: Curve, values: Tensor, look: Style) -> Any:
-    """A step that has each value from the next lower score, which is left out, to its own."""
+    """Draw a step that has each value from the next lower score (excluded) to its own score."""
     score, height = style.array(curve.thresholds), style.array(values)
-    known = np.isfinite(score) & ~np.isnan(height)
-    score, height = score[known][::-1], height[known][::-1]
-    kept = style.decimated(score, height)
-    (handle,) = ax.plot(score[kept], height[kept], drawstyle="steps-pre", **look.line)
+    is_shown = np.isfinite(score) & ~np.isnan(height)
+    score, height = score[is_shown][::-1], height[is_shown][::-1]
+    places = style.decimated(score, height)
+    (handle,) = ax.plot(score[places], height[places], drawstyle="steps-pre", **look.line)
     return handle

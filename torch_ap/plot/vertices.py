@@ -1,4 +1,4 @@
-"""What average precision sums, as the vertices of a line: what is drawn has the area that is computed."""
+"""Terms of average precision as the vertices of a line, so that the area drawn equals the value computed."""
 
 from typing import NamedTuple
 
@@ -6,32 +6,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.curve import interpolation
-from torch_ap.curve.average_precision import places_within
-from torch_ap.curve.convention import Convention
+from torch_ap.core.measures import interpolation
+from torch_ap.core.measures.average_precision import places_within
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.ties import tie_rule
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.builders import from_bins
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
 from torch_ap.functional import Curve
 from torch_ap.plot.style import array, decimated
-from torch_ap.ranking import segments
-from torch_ap.ranking.counting import from_bins
-from torch_ap.ranking.hit_curve import HitCurve
-from torch_ap.ranking.order import Array
-
-_AREAS = (None, "all-points", "trapezoid")
 
 
 class Line(NamedTuple):
-    """Vertices, recall ascending."""
+    """Vertices in the order of ascending recall."""
 
     recall: Array
     precision: Array
 
 
 class Rectangles(NamedTuple):
-    """What average precision adds up: each rectangle is as wide as recall grows there.
+    """Terms of average precision: the width of each rectangle is its gain of recall.
 
     Attributes:
-        right: where each ends, ascending.
-        height: of each.
+        right: the right end of each rectangle, ascending.
+        height: the height of each rectangle.
     """
 
     right: Array
@@ -39,32 +38,32 @@ class Rectangles(NamedTuple):
 
     @property
     def width(self) -> Array:
-        """Of each."""
+        """The width of each rectangle."""
         return np.diff(self.right, prepend=0.0)
 
 
 def rectangles(curve: Curve, unit: float | None = None) -> Rectangles:
-    """The rectangles of plain and of interpolated precision; none without positives, or where none is retrieved.
+    """Return the rectangles of plain and of interpolated precision; none without positives, or if none is retrieved.
 
     Args:
         curve: the ranking.
-        unit: hits that make a width of 1; None for m.
+        unit: number of hits with a total width of 1; None for m.
     """
-    gain, height = _sums(curve)
+    gain, height = _terms(curve)
     return Rectangles(array(gain.cumsum(0) / (curve.m if unit is None else unit)), array(height))
 
 
 def line(curve: Curve) -> Line:
-    """The line whose area is the average precision, decimated: a step, the envelope, or straight from point to point.
+    """Return the decimated line whose area is the average precision: a step, the envelope, or straight segments.
 
-    It falls to 0 where the ranking ends without having found everything; with ``top_k`` it ends at k.
+    The line falls to 0 at the end of a ranking that misses positives; with ``top_k`` it ends at k.
     """
     straight = is_straight(curve)
-    recall, precision = _straight(curve) if straight else rectangles(curve)
+    recall, precision = _straight_ends(curve) if straight else rectangles(curve)
     if not len(recall):
         return Line(recall, precision)
-    kept = decimated(recall, precision)
-    recall, precision = recall[kept], precision[kept]
+    places = decimated(recall, precision)
+    recall, precision = recall[places], precision[places]
     if straight:
         x, y = np.append(0.0, recall), np.append(precision[0], precision)
     else:
@@ -74,43 +73,44 @@ def line(curve: Curve) -> Line:
 
 
 def points(curve: Curve, unit: float | None = None) -> Line:
-    """Recall and precision at every threshold, those without another hit included; with ``top_k`` of the first k items.
+    """Return recall and precision at every threshold, also without another hit; with ``top_k`` of the first k items.
 
     Args:
         curve: the ranking.
         unit: as for :func:`rectangles`.
     """
     hits, items = array(curve.hits), array(curve.items)
-    shown = (items > 0) & (hits >= 0) & (float(curve.m) > 0)
+    is_shown = (items > 0) & (hits >= 0) & (float(curve.m) > 0)
     if curve.top_k is not None:
-        shown &= items <= curve.top_k
-    hits, items = hits[shown], items[shown]
+        is_shown &= items <= curve.top_k
+    hits, items = hits[is_shown], items[is_shown]
     return Line(hits / (float(curve.m) if unit is None else unit), hits / items)
 
 
 def levels(curve: Curve) -> Line | None:
-    """The recall levels over which average precision is a mean, with the values; None where it is an area."""
-    if not isinstance(curve.interpolation, Tensor) and curve.interpolation in _AREAS:
+    """Return the recall levels and the values whose mean is the average precision; None if it is an area."""
+    convention = Convention(interpolation=curve.interpolation)
+    if not convention.has_levels:
         return None
-    recall, precision = Convention(interpolation=curve.interpolation).at_levels(_resolved(curve))
+    recall, precision = convention.at_levels(_with_tie_order(curve))
     order = torch.argsort(recall)
     return Line(array(recall[order]), array(precision[0, order]))
 
 
 def ranking_of(curve: Curve) -> HitCurve:
-    """The ranking, each tie group that holds a hit as an entry."""
+    """Return the ranking with an entry for each tie group that contains a hit."""
     hits, items = (torch.diff(x, prepend=x.new_zeros(1))[None] for x in (curve.hits, curve.items))
     return from_bins(hits, items, n=curve.n[None], m=curve.m[None])
 
 
 def is_straight(curve: Curve) -> bool:
-    """Whether average precision is the area under straight lines from threshold to threshold."""
+    """Return whether average precision is the area under straight lines from threshold to threshold."""
     return isinstance(curve.interpolation, str) and curve.interpolation == "trapezoid"
 
 
-def _straight(curve: Curve) -> Line:
-    """Both ends of the straight lines whose area "trapezoid" is: from above each tie group, or each hit, to its end."""
-    ranking, m = _resolved(curve), segments.as_float64(curve.m)
+def _straight_ends(curve: Curve) -> Line:
+    """Return the ends of the straight lines of "trapezoid": from above each tie group, or each hit, to its end."""
+    ranking, m = _with_tie_order(curve), segments.as_float64(curve.m)
     above, hits_above = segments.as_float64(ranking.items_above), segments.as_float64(ranking.hits_above)
     start = torch.where(above > 0, hits_above / above, ranking.precision)
     ends = (hits_above / m, segments.as_float64(ranking.cumulative_hits) / m), (start, ranking.precision)
@@ -118,36 +118,36 @@ def _straight(curve: Curve) -> Line:
     return Line(recall, precision)
 
 
-def _sums(curve: Curve) -> tuple[Tensor, Tensor]:
-    """The hits that each rectangle stands for, and its height."""
-    ranking, k = _resolved(curve), curve.top_k
+def _terms(curve: Curve) -> tuple[Tensor, Tensor]:
+    """Return the hits and the height of each rectangle."""
+    ranking, k = _with_tie_order(curve), curve.top_k
     if curve.interpolation is not None and not is_straight(curve):
         return segments.as_float64(ranking.hits), interpolation.envelope(ranking)
-    if curve.ties == "expected":
-        gain, height, depth = _in_any_order(ranking)
-        shown = depth <= (torch.inf if k is None else k)
-        return gain[shown], height[shown]
+    if tie_rule(curve.ties).is_random:
+        gain, height, depth = _expected_terms(ranking)
+        is_term = depth <= (torch.inf if k is None else k)
+        return gain[is_term], height[is_term]
     if k is None:
         return segments.as_float64(ranking.hits), ranking.precision
     counts = (ranking.hits, ranking.items, ranking.hits_above, ranking.items_above)
     hits, items, hits_above, items_above = (segments.as_float64(x) for x in counts)
     places = places_within(items, items_above, k)
     gain = hits * (places / items)
-    shown = gain > 0
-    return gain[shown], ((hits_above + gain) / (items_above + places))[shown]
+    is_term = gain > 0
+    return gain[is_term], ((hits_above + gain) / (items_above + places))[is_term]
 
 
-def _resolved(curve: Curve) -> HitCurve:
-    """The ranking, hit by hit where ``ties`` orders them."""
+def _with_tie_order(curve: Curve) -> HitCurve:
+    """Return the ranking, split into single hits if ``ties`` orders them."""
     ranking = ranking_of(curve)
-    return interpolation.untied(ranking, curve.ties) if curve.ties in ("optimistic", "pessimistic") else ranking
+    return interpolation.order_ties(ranking, curve.ties) if tie_rule(curve.ties).is_ordered else ranking
 
 
-def _in_any_order(ranking: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
-    """For each place inside the tie groups: the hits expected there, the precision that they find, and the rank.
+def _expected_terms(ranking: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
+    """Return for each place inside the tie groups the expected hits, the precision at a hit, and the rank.
 
-    Of g items with r hits, below h hits of t items, the i-th is a hit with probability r / g; if it is, so are
-    (i - 1) (r - 1) / (g - 1) of those of the group above it, on average.
+    In a group of g items with r hits, below h hits of t items, the i-th item is a hit with probability r / g. If it is
+    a hit, the expected number of hits above it in the group is (i - 1) (r - 1) / (g - 1).
     """
     sizes = ranking.items
     group = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)

@@ -1,4 +1,4 @@
-"""Reports for people, one file each: what a metric says of a system, and how far that can be trusted."""
+"""Reports for people, one file each: results of a metric and reasons for doubt."""
 
 from torch_ap.reports.write import report
 

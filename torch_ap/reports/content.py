@@ -1,4 +1,4 @@
-"""What a report holds, whatever its form: a headline, facts, warnings, and sections of texts, pictures and tables."""
+"""Content of a report in any form: headline, facts, warnings, and sections of text, pictures and tables."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 Cell: TypeAlias = str | int | float
 
 NAN = math.nan
-MOST_ROWS = 1000
 DASH = "\N{EN DASH}"
+AS_NUMBERS = "The curve as numbers: the highest precision at each recall or beyond"
+_MAX_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -18,36 +19,36 @@ class Table:
 
     Attributes:
         head: names of the columns.
-        rows: as many cells each; NaN for a number that does not exist.
-        forms: of numbers of a column, where it is not ".3f".
-        sortable: whether a reader may sort it.
-        folded: what stands in its place until a reader opens it, where the form has that; "" where it is open.
+        rows: cells of each row; NaN for undefined numbers.
+        forms: formats of columns of numbers, by name; ".3f" for the others.
+        sortable: whether a reader can sort the rows.
+        summary: text that hides the table until a reader opens it, in HTML; "" for an open table.
     """
 
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     forms: Mapping[str, str] = field(default_factory=dict)
     sortable: bool = False
-    folded: str = ""
+    summary: str = ""
 
     def text(self, column: int, cell: Cell) -> str:
-        """A cell for people."""
+        """Return a cell for people."""
         if isinstance(cell, float):
             return DASH if math.isnan(cell) else format(cell, self.forms.get(self.head[column], ".3f"))
         return f"{cell:,}" if isinstance(cell, int) else cell
 
     def is_text(self, column: int) -> bool:
-        """Whether a column holds texts, not numbers."""
+        """Whether a column contains texts."""
         return any(isinstance(row[column], str) for row in self.rows)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, where the form has pictures.
+    """A picture, for forms with pictures.
 
     Attributes:
-        caption: what it shows.
-        draw: on matplotlib's axes.
+        caption: sentence below the picture.
+        draw: draws on axes of matplotlib.
         size: width and height in inches.
     """
 
@@ -61,7 +62,7 @@ Part: TypeAlias = str | Table | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it; a text is a paragraph."""
+    """A title and its parts; a text is a paragraph."""
 
     title: str
     parts: Sequence[Part]
@@ -69,31 +70,27 @@ class Section:
 
 @dataclass(frozen=True)
 class Headline:
-    """The number, and how sure it is.
+    """Value of the measure and its uncertainty.
 
     Attributes:
-        name: of the measure.
-        value: of the system.
-        low, high: the ends of its interval; NaN where there is none.
-        confidence_level: of the interval.
-        chance: the chance level; NaN where there is none.
-        other: the value of a second system, or NaN.
-        remarks: why numbers are missing.
+        name: name of the measure.
+        value: value of the system.
+        low: lower end of the interval; NaN if undefined.
+        high: upper end, likewise.
+        level: confidence level of the interval, as "95%".
+        chance: chance level; NaN if undefined.
+        other: value of the second system, or NaN.
+        remarks: reasons for missing numbers.
     """
 
     name: str
     value: float
     low: float
     high: float
-    confidence_level: float
+    level: str
     chance: float = NAN
     other: float = NAN
     remarks: Sequence[str] = ()
-
-    @property
-    def level(self) -> str:
-        """Of the interval, in percent."""
-        return f"{100 * self.confidence_level:.10g}%"
 
 
 @dataclass(frozen=True)
@@ -101,32 +98,44 @@ class Content:
     """A whole report.
 
     Attributes:
-        title: of the page.
-        systems: names of the system and of the one that it is compared with.
-        headline: the number.
-        convention: what the number means, in sentences.
-        facts: what it was measured on, numbers by name.
-        warnings: what speaks against it.
-        sections: the rest.
-        source: who wrote it.
+        headline: value of the measure.
+        convention: meaning of the value, in sentences.
+        facts: size of the data, numbers by name.
+        warnings: reasons for doubt.
+        sections: further results.
+        title: title of the page.
+        systems: names of the system and of the second system.
+        source: representation of the metric.
     """
 
-    title: str
-    systems: tuple[str, str]
     headline: Headline
     convention: str
     facts: Mapping[str, Cell]
     warnings: Sequence[str]
     sections: Sequence[Section]
-    source: str
+    title: str = ""
+    systems: tuple[str, str] = ("", "")
+    source: str = ""
 
 
-def bounded(rows: Sequence[Sequence[Cell]], what: str) -> tuple[Sequence[Sequence[Cell]], str]:
-    """At most ``MOST_ROWS`` rows, which are sorted: the first and the last; and a sentence that says so."""
-    if len(rows) <= MOST_ROWS:
-        return rows, ""
-    half = MOST_ROWS // 2
-    return [*rows[:half], *rows[-half:]], (
-        f"The {half:,} highest and the {half:,} lowest of {len(rows):,} {what}; the {len(rows) - MOST_ROWS:,} between "
-        "them are left out."
-    )
+def sorted_table(
+    head: Sequence[str], rows: Sequence[Sequence[Cell]], units: str, forms: Mapping[str, str]
+) -> tuple[Table, str]:
+    """Return a sortable table by descending second column, and a sentence about omitted rows.
+
+    Args:
+        head: names of the columns.
+        rows: cells of each row; of more than 1,000 rows only the first and the last 500 remain.
+        units: name of the rows, in the plural.
+        forms: formats of columns.
+    """
+    rows = sorted(rows, key=lambda row: (row[1] != row[1], -float(row[1])))
+    text = ""
+    if len(rows) > _MAX_ROWS:
+        half = _MAX_ROWS // 2
+        text = (
+            f"The {half:,} highest and the {half:,} lowest of {len(rows):,} {units}; the {len(rows) - _MAX_ROWS:,} "
+            "between them are left out."
+        )
+        rows = [*rows[:half], *rows[-half:]]
+    return Table(head, rows, forms, sortable=True), text

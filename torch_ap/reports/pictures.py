@@ -1,4 +1,4 @@
-"""Pictures as SVG inside a page: in the colours of its text, light or dark, and without names that two could share."""
+"""Pictures as SVG inside a page, in its colours, light or dark, and with distinct ids."""
 
 import io
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_ap.reports.content import Picture
 
-_INK, _PAPER = "#010203", "#fdfcfb"  # stand for the page's colours; no picture has them
+_INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
 _SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
     **dict.fromkeys(("axes.facecolor", "figure.facecolor", "legend.edgecolor"), "none"),
@@ -20,11 +20,11 @@ _SETTINGS: dict[str, Any] = {
 
 
 def svg_of(picture: Picture, number: int) -> str:
-    """The picture as an element of HTML.
+    """Return the picture as an element of HTML.
 
     Args:
-        picture: what is drawn.
-        number: its place on the page.
+        picture: the picture.
+        number: its number on the page.
 
     Raises:
         ModuleNotFoundError: without matplotlib.
@@ -44,10 +44,10 @@ def svg_of(picture: Picture, number: int) -> str:
 
 
 def _inline(svg: str, number: int, caption: str) -> str:
-    """Without what only a file needs; ids, which must be of one element alone, have the picture's number."""
+    """Remove the header of a file and add the number of the picture to ids, which must be unique on the page."""
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", svg))
-    svg = re.sub(r' id="([^"]+)"', lambda found: f' id="p{number}-{found[1]}"' if found[1] in used else "", svg)
+    svg = re.sub(r' id="([^"]+)"', lambda match: f' id="p{number}-{match[1]}"' if match[1] in used else "", svg)
     svg = re.sub(r"(url\(|href=\")#", rf"\1#p{number}-", svg)
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
     svg = svg.replace(_INK, "currentColor").replace(_PAPER, "var(--paper)")

@@ -1,4 +1,4 @@
-"""A report of one metric, written as one file."""
+"""Report of a metric as one file."""
 
 import errno
 import os
@@ -11,27 +11,27 @@ from typing import Any
 import torch
 from torch import Generator
 
+from torch_ap.classification.state import ItemMetric
+from torch_ap.core.base import checks
+from torch_ap.core.base.messages import escape_unprintable, raise_invalid
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.inference.resampling import Resampling
-from torch_ap.metrics.embeddings import EmbeddingMAP
-from torch_ap.metrics.images import DetectionMetric
-from torch_ap.metrics.items import ClassificationAveragePrecision
-from torch_ap.metrics.queries import QueryMetric
-from torch_ap.metrics.uncertainty import UncertainMetric
-from torch_ap.reports import as_html, as_markdown, of_embeddings, of_images, of_items, of_queries
+from torch_ap.reports import cautions, detections, embeddings, html_page, items, markdown_page, queries
 from torch_ap.reports.content import Content
-from torch_ap.reports.statement import Asked, check_other
-from torch_ap.rules import checks
-from torch_ap.rules.messages import refuse
+from torch_ap.reports.estimates import ReportOptions
+from torch_ap.retrieval.metrics.embeddings import EmbeddingMAP
+from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
-_FORMS = {".html": as_html, ".htm": as_html, ".md": as_markdown}
+_FORMS = {".html": html_page, ".htm": html_page, ".md": markdown_page}
 _NAMES = ("this system", "the other")
 
 
 def report(
-    metric: UncertainMetric,
+    metric: RankingMetric,
     path: str | os.PathLike[str],
     *,
-    other: UncertainMetric | None = None,
+    other: RankingMetric | None = None,
     system_names: tuple[str, str] = _NAMES,
     title: str | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
@@ -42,38 +42,39 @@ def report(
     batch: int | None = None,
     progress: bool = False,
 ) -> Path:
-    """One file that says what a metric has found: for a colleague, a paper's appendix, the record of an experiment.
+    """Write the results of a metric as one file: for a colleague, the appendix of a paper, or the record of a run.
 
-    It has the number with its convention in words, its interval and its chance level; curves and operating points; a
-    table of all classes or queries, which a reader can sort; the comparison with a second system; and warnings: tied
-    and saturated scores, few positives, classes that are absent, bins too wide.
+    The report has the value with its convention, interval and chance level, curves and operating points, a sortable
+    table of all classes or queries, the comparison with a second system, and warnings about tied and saturated scores,
+    few positives, missing classes and wide bins.
 
     Args:
-        metric: any metric of this package, which has been updated. On several ranks every one must call this, and the
-            first writes.
-        path: where to, ".html" (or ".htm") for a page that needs no network, light or dark, and fit to be printed (with
-            the extra ``plot``), ".md" for Markdown, without pictures. What is there is replaced.
-        other: a second system, whose metric has the same class, settings, and data; see its method ``compare``.
-        system_names: of both.
-        title: of the page; None for the name of the measure and the system.
-        class_names: of classes or labels, as for ``curve``; of :class:`torch_ap.MeanAveragePrecision` in place of its
-            own.
-        query_names: of query ids: a dict, or a list that begins with the name of query 0.
+        metric: an updated metric of this package. Every process of a group must call this function; the first writes.
+        path: path of the file: ".html" (or ".htm") for a page that needs no network and can be printed (extra:
+            ``plot``), ".md" for Markdown without pictures. An existing file is replaced.
+        other: metric of a second system, with the same class, settings and data; see the method ``compare``.
+        system_names: names of both systems.
+        title: title of the page; None for the name of the measure and the system.
+        class_names: names of classes or labels, as for ``curve``; replaces the names of
+            :class:`torch_ap.MeanAveragePrecision`.
+        query_names: names of queries: a dict by id, or a list that begins with the name of query 0.
         confidence_level: nominal coverage of every interval, in (0, 1).
-        n_resamples: of intervals that resample, those of detectors and of interpolated AP; at least 2.
-        generator: their source of randomness; None for a fresh one with seed 0, so that results repeat.
-        batch: how many resamples are computed at once; None for as many as fit the bound on memory.
+        n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
+        generator: source of randomness; None for a new one with seed 0, so that results repeat.
+        batch: number of resamples per batch; None for as many as fit the memory bound.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        The path. Tables have at most 1,000 rows, the highest and the lowest, and say what they leave out.
+        The path. Tables have at most 1,000 rows, the highest and the lowest, and give the number of omitted rows.
 
     Raises:
-        OSError: where the file cannot be written.
+        OSError: if the file cannot be written.
         ModuleNotFoundError: for HTML without matplotlib (extra: ``plot``).
-        TypeError, ValueError: for an argument that breaks one of these rules.
+        TypeError: for an argument of another type.
+        ValueError: for an argument that breaks one of these rules.
 
-    Equals ``compute()``, ``confidence_interval()``, ``chance_level()``, ``compare()`` and ``curve()`` of the metric.
+    The numbers equal ``compute()``, ``confidence_interval()``, ``chance_level()``, ``compare()`` and ``curve()`` of the
+    metric.
 
     Example:
         >>> import tempfile, torch
@@ -90,54 +91,60 @@ def report(
     checks.text("title", title, optional=True)
     level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, batch, progress)
-    queries = isinstance(metric, QueryMetric)
-    unused, given = ("class_names", class_names) if queries else ("query_names", query_names)
-    if given is not None:
-        refuse(unused, f"must be None for a {type(metric).__name__}", given)
-    asked = Asked(other, system_names, level, resampling, query_names if queries else class_names)
-    content = _content(metric, asked, title)
-    if (
-        not torch.distributed.is_available()
-        or not torch.distributed.is_initialized()
-        or not torch.distributed.get_rank()
-    ):
-        path.write_text(_FORMS[path.suffix.lower()].document(content), encoding="utf-8")
+    has_queries = isinstance(metric, QueryMetric)
+    unused, names = ("class_names", class_names) if has_queries else ("query_names", query_names)
+    if names is not None:
+        raise_invalid(unused, f"must be None for a {type(metric).__name__}", names)
+    names = query_names if has_queries else class_names
+    content = _content(metric, ReportOptions(other, system_names, level, resampling, names), title)
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized() or not distributed.get_rank():
+        lines = _FORMS[path.suffix.lower()].document(content).split("\n")
+        path.write_text(
+            "\n".join(map(escape_unprintable, lines)), encoding="utf-8"
+        )  # names can contain control characters
     return path
 
 
 def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
-    """What can be known before anything is computed."""
-    if not isinstance(metric, ClassificationAveragePrecision | QueryMetric | EmbeddingMAP | DetectionMetric):
-        refuse("metric", "must be a metric of torch_ap that has an interval", type(metric).__name__, TypeError)
+    """Check the arguments that do not depend on a result."""
+    if not isinstance(metric, ItemMetric | QueryMetric | EmbeddingMAP | DetectionMetric):
+        raise_invalid("metric", "must be a metric of torch_ap that has an interval", type(metric).__name__, TypeError)
     if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
         raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
     if path.suffix.lower() not in _FORMS:
-        refuse("path", f"must end in {', '.join(_FORMS)}", str(path))
+        raise_invalid("path", f"must end in {', '.join(_FORMS)}", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder for the report", str(path.parent))
-    check_other(metric, other)
-    fits = isinstance(system_names, tuple | list) and len(system_names) == 2 and len(set(system_names)) == 2
-    if not fits or not all(isinstance(x, str) and x for x in system_names):
-        refuse("system_names", "must be two different names", system_names)
-    for name, one in (("metric", metric), ("other", other)):
-        if isinstance(one, UncertainMetric) and not one.update_called:
+    if other is not None and not isinstance(other, type(metric)):
+        raise_invalid("other", f"must be a {type(metric).__name__}, as `metric` is", type(other).__name__, TypeError)
+    is_pair = isinstance(system_names, tuple | list) and len(system_names) == 2 and len(set(system_names)) == 2
+    if not is_pair or not all(isinstance(x, str) and x for x in system_names):
+        raise_invalid("system_names", "must be two different names", system_names)
+    for name, system in (("metric", metric), ("other", other)):
+        if isinstance(system, RankingMetric) and not system.update_called:
             raise ValueError(f"`{name}` must have been updated: it holds nothing to report")
 
 
-def _content(metric: UncertainMetric, asked: Asked, title: str | None) -> Content:
-    """What is said, with the warnings that the metric itself gives."""
+def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:
+    """Return the content with title, names and all warnings, including warnings of the metric."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if isinstance(metric, ClassificationAveragePrecision):
-            content = of_items.content_of(metric, asked)
+        if isinstance(metric, ItemMetric):
+            content = items.content_of(metric, options)
         elif isinstance(metric, EmbeddingMAP):
-            content = of_embeddings.content_of(metric, asked)
+            content = embeddings.content_of(metric, options)
         elif isinstance(metric, QueryMetric):
-            content = of_queries.content_of(metric, asked)
+            content = queries.content_of(metric, options)
         else:
-            assert isinstance(metric, DetectionMetric)
-            content = of_images.content_of(metric, asked)
-    said = dict.fromkeys([*content.warnings, *(str(x.message) for x in caught if issubclass(x.category, UserWarning))])
-    name = content.headline.name
-    system = "" if asked.systems == _NAMES else f" of {asked.systems[0]}"
-    return replace(content, title=title or f"Report: {name}{system}", warnings=list(said))
+            content = detections.content_of(metric, options)
+    texts = [*content.warnings, *(cautions.chance(content.headline) if metric.higher_is_better else [])]
+    texts += [str(x.message) for x in caught if issubclass(x.category, UserWarning)]
+    system = "" if options.systems == _NAMES else f" of {options.systems[0]}"
+    return replace(
+        content,
+        title=title or f"Report: {content.headline.name}{system}",
+        systems=options.systems,
+        warnings=list(dict.fromkeys(texts)),
+        source=repr(metric),
+    )

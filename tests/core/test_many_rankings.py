@@ -1,0 +1,163 @@
+"""Algorithms for the hit curves of many rankings: all give the curve that is counted item by item."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.support import oracles_retrieval as oracles
+from tests.support.each import each
+from torch_ap.core.ranking import builders, few_items, many_rankings, order, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+
+VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+DTYPES = (*FLOATS, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+
+
+@pytest.fixture(autouse=True, params=["few", "many"])
+def few_or_many(request, monkeypatch):
+    """Run with and without the algorithm for a small number of untied rankings."""
+    if request.param == "many":
+        monkeypatch.setattr(few_items, "FEW_OF_SEVERAL", 0)
+
+
+def entries(curve: HitCurve) -> list[tuple]:
+    assert curve.score is not None
+    columns = (curve.segment, curve.score, curve.hits, curve.items, curve.hits_above, curve.items_above)
+    return list(zip(*(x.tolist() for x in columns), strict=True))
+
+
+def same(one: HitCurve, other: HitCurve) -> bool:
+    names = ("hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m")
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def check(scores: Tensor, relevant: Tensor, lengths: list[int], *curves: HitCurve) -> None:
+    expected = oracles.entries(scores.tolist(), relevant.tolist(), lengths)
+    for curve in curves:
+        assert entries(curve) == expected
+        assert curve.n.tolist() == lengths
+        assert curve.m.tolist() == [int(x.sum()) for x in relevant.split(lengths)]
+        assert curve.score.dtype == scores.dtype
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[int]]:
+    lengths = draw(st.lists(st.integers(0, 7), max_size=6))
+    size = sum(lengths)
+    dtype = draw(st.sampled_from(DTYPES))
+    ends = [] if dtype.is_floating_point else [torch.iinfo(dtype).min, torch.iinfo(dtype).max]
+    values = VALUES if dtype.is_floating_point else (0, 1, 2, 100, *ends)
+    scores = torch.tensor(draw(st.lists(st.sampled_from(values), min_size=size, max_size=size)), dtype=dtype)
+    relevant = torch.tensor(draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=torch.bool)
+    return scores, relevant, lengths
+
+
+@given(rankings())
+@settings(deadline=None)
+def test_end_to_end(case):
+    scores, relevant, lengths = case
+    check(*case, builders.from_runs(scores, relevant, segments.from_counts(torch.tensor(lengths).long())))
+
+
+@given(rankings(), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_in_any_order(case, random):
+    scores, relevant, lengths = case
+    segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths).long())
+    mixed = list(range(len(scores)))
+    random.shuffle(mixed)
+    places = torch.tensor(mixed, dtype=torch.int64)
+    curve = builders.from_scores(scores[places], relevant[places], segment=segment[places], segments_count=len(lengths))
+    check(*case, curve)
+
+
+LENGTHS = [[300] * 40, [1, 2000, 3] * 3, list(range(100))]
+LARGE = [
+    *itertools.product(LENGTHS, (0.0, 0.003, 0.4, 1.0), (torch.float32, torch.int64)),
+    *itertools.product(LENGTHS[1:2], (0.003, 0.4), DTYPES),
+]
+
+
+@each("lengths, share, dtype", {str(x): x for x in LARGE})
+def test_large(lengths, share, dtype):
+    generator = torch.Generator().manual_seed(0)
+    size = sum(lengths)
+    scores = torch.randint(0, 120, (size,), generator=generator).to(dtype)
+    relevant = torch.rand(size, generator=generator) < share
+    offsets = segments.from_counts(torch.tensor(lengths))
+    rows = builders.from_runs(scores, relevant, offsets)
+    places = torch.randperm(size, generator=generator)
+    mixed = builders.from_scores(
+        scores[places], relevant[places], segment=segments.ids(offsets)[places], segments_count=len(lengths)
+    )
+    check(scores, relevant, lengths, rows, mixed)
+
+
+@pytest.mark.parametrize("share", [0.005, 0.05, 0.6])
+def test_threads_and_blocks_change_nothing(share, monkeypatch):
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randint(-500, 500, (400, 1000), generator=generator).float()
+    relevant = torch.rand(400, 1000, generator=generator) < share
+    offsets = torch.arange(401) * 1000
+    places = torch.randperm(400_000, generator=generator)
+    mixed = (scores.flatten()[places], relevant.flatten()[places])
+    monkeypatch.setattr(many_rankings, "_ITEMS_A_BLOCK", 1 << 16)
+    curves = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(order, "workers", lambda _, count=count: count)
+        curves.append(builders.from_runs(scores.flatten(), relevant.flatten(), offsets))
+        curves.append(
+            builders.from_scores(*mixed, segment=segments.ids(offsets)[places], segments_count=len(offsets) - 1)
+        )
+    packed = builders._from_packed_keys(scores.flatten(), relevant.flatten(), segments.ids(offsets), offsets, None)
+    for curve in curves:
+        assert same(curve, packed)
+
+
+def test_lengths_that_differ_much_are_not_taken_as_rows():
+    offsets = torch.tensor([0, 1000, 1001, 1002, 1003])
+    scores = torch.arange(1003.0)
+    scores[1] = 0  # without ties, one sort serves all of them
+    assert many_rankings.from_runs(scores, scores > 500, offsets) is None
+    check(scores, scores > 500, [1000, 1, 1, 1], builders.from_runs(scores, scores > 500, offsets))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+@pytest.mark.parametrize("relevant_each", [0, 1])
+def test_one_hit_per_ranking_or_none(dtype, relevant_each):
+    """Some rankings have no hit, and lengths differ a little."""
+    generator = torch.Generator().manual_seed(3)
+    lengths = (torch.randint(60, 101, (300,), generator=generator)).tolist()
+    scores = torch.randint(-20, 20, (sum(lengths),), generator=generator).to(dtype)
+    offsets = segments.from_counts(torch.tensor(lengths))
+    relevant = torch.zeros(len(scores), dtype=torch.bool)
+    if relevant_each:
+        relevant[offsets[:-1][::2] + torch.randint(60, (150,), generator=generator)] = True
+    check(scores, relevant, lengths, builders.from_runs(scores, relevant, offsets))
+
+
+@pytest.mark.parametrize("share", [0.005, 0.3])
+def test_one_ranking_among_many_threads(share, monkeypatch):
+    """One ranking has all items: threads without a ranking add no group."""
+    generator = torch.Generator().manual_seed(2)
+    scores = torch.randint(0, 5000, (200_000,), generator=generator)
+    relevant = torch.rand(200_000, generator=generator) < share
+    lengths = torch.tensor([0, 200_000, 0])
+    segment = torch.ones(200_000, dtype=torch.int64)
+    monkeypatch.setattr(order, "workers", lambda _: 4)
+    curve = many_rankings.from_any_order(scores.int(), relevant, segment, lengths)
+    offsets = segments.from_counts(lengths)
+    assert same(curve, builders._from_packed_keys(scores.int(), relevant, segments.ids(offsets), offsets, None))
+
+
+def test_more_relevant_than_ranked():
+    curve = builders.from_runs(
+        torch.tensor([1.0, 2.0]), torch.tensor([1, 0]), torch.tensor([0, 1, 2]), m=torch.tensor([3, 4])
+    )
+    assert curve.m.tolist() == [3, 4]
+    assert curve.hits_seen.tolist() == [1, 0]

@@ -1,0 +1,309 @@
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from benchmarks.coverage import many_systems, systems
+from tests.support import oracles_inference as oracles
+from tests.support.each import each
+from tests.support.paths import DATA
+from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, REORDERED, SOLVED
+from torch_ap import BinaryAveragePrecision, RetrievalMAP, inference
+from torch_ap.cli.compare_runs import Settings, compare_with_baseline
+from torch_ap.functional import binary_average_precision
+from torch_ap.inference import compare_rankings
+from torch_ap.inference.comparison import METHODS, swapped_differences
+from torch_ap.inference.resampling import Resampling
+from torch_ap.retrieval.runs.names import Result
+
+REFERENCE = json.loads((DATA / "inference_reference.json").read_text())["paired_influence"]
+F = torch.float64
+
+
+def pair(n=400, share=0.15, shift=0.3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(n, generator=generator) < share).long()
+    shared = torch.randn(n, generator=generator, dtype=F) + target
+    noise = torch.randn(2, n, generator=generator, dtype=F)
+    return shared + noise[0] + shift * target, shared + noise[1], target
+
+
+def test_reference_values():
+    a, b = (torch.tensor(REFERENCE[f"scores_{x}"], dtype=F) for x in "ab")
+    found = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence", design="stratified")
+    assert found.difference == pytest.approx(REFERENCE["delta"], abs=FEW_TERMS)
+    assert found.standard_error == pytest.approx(REFERENCE["se"], abs=FEW_TERMS)
+    assert found.difference / found.standard_error == pytest.approx(REFERENCE["z"], abs=SOLVED)
+    plain = compare_rankings(a, b, torch.tensor(REFERENCE["targets"]), method="influence-z", design="stratified")
+    assert plain.p_value == pytest.approx(2 * stats.norm.sf(REFERENCE["z"]), rel=SOLVED)
+    least = min(sum(REFERENCE["targets"]), len(REFERENCE["targets"]) - sum(REFERENCE["targets"]))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(REFERENCE["z"], least - 1), rel=SOLVED)
+    half = stats.t.isf(0.025, least - 1) * REFERENCE["se"]
+    assert (found.low, found.high) == pytest.approx((REFERENCE["delta"] - half, REFERENCE["delta"] + half))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.5, 1.0, 2.0]), st.sampled_from([-1.0, 0.0, 3.0]), st.integers(0, 1)),
+        min_size=4,
+        max_size=12,
+    ).filter(lambda rows: 2 <= sum(y for *_, y in rows) <= len(rows) - 2)
+)
+@settings(deadline=None, max_examples=60)
+def test_jackknife_leaves_one_out(rows):
+    a, b, target = (list(x) for x in zip(*rows, strict=True))
+    gaps = np.array(
+        [float(x - y) for x, y in zip(oracles.without_each(a, target), oracles.without_each(b, target), strict=True)]
+    )
+    kind = np.array(target, bool)
+    tensors = (torch.tensor(a, dtype=F), torch.tensor(b, dtype=F), torch.tensor(target))
+    parts = {"stratified": (gaps[kind], gaps[~kind]), "iid": (gaps,)}
+    for design, samples in parts.items():
+        wanted = sum((len(x) - 1) / len(x) * ((x - x.mean()) ** 2).sum() for x in samples)
+        found = compare_rankings(*tensors, design=design, method="jackknife")
+        assert found.difference == pytest.approx(float(oracles.grouped(a, target) - oracles.grouped(b, target)))
+        assert found.standard_error**2 == pytest.approx(wanted, abs=FEW_TERMS)
+
+
+@pytest.mark.parametrize("design", ["stratified", "iid"])
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_agree_on_clear_differences(method, design):
+    a, b, target = pair(1500, shift=0.6)
+    base = compare_rankings(a, b, target, method="influence", design=design)
+    found = compare_rankings(a, b, target, method=method, design=design)
+    assert found.difference == base.difference
+    assert found.value_a == pytest.approx(float(binary_average_precision(a, target)))
+    # 1,000 to 2,000 resamples determine a standard deviation to 2%, and formulas differ
+    assert found.standard_error == pytest.approx(float(base.standard_error), rel=0.1)
+    assert found.low < found.difference < found.high
+    assert found.p_value < 0.05
+    back = compare_rankings(b, a, target, method=method, design=design)
+    assert back.difference == -found.difference
+    # other resamples, as the systems are in another order
+    assert back.p_value == pytest.approx(float(found.p_value), abs=0.02)
+
+
+@pytest.mark.parametrize("design", ["iid", "stratified"])
+@pytest.mark.parametrize(("size", "distance"), [((40, 3), 2.0), ((30, 10), 1.0), ((30, 27), 0.5), ((12, 6), 4.0)])
+def test_p_values_equal_the_benchmark(design, size, distance):
+    """The benchmark's table has separate code for the formulas of many rankings."""
+    a, b, relevant = systems.pair(design, size, distance, 0.5, True, 8, torch.Generator().manual_seed(1))
+    for method, wanted in many_systems.p_values(a, b, relevant, design).items():
+        each = zip(a, b, relevant.long(), strict=True)
+        found = [compare_rankings(*items, method=method, design=design).p_value for items in each]
+        assert found == pytest.approx(wanted.tolist(), nan_ok=True, rel=SOLVED, abs=REORDERED)
+
+
+def test_the_default_keeps_its_size_and_finds_more_at_high_ap_with_few_hits():
+    rejected = {}
+    for better in (False, True):
+        generator = torch.Generator().manual_seed(2)
+        found = systems.told_apart("stratified", (100, 10), 3.0, 0.0, better, repetitions=2000, generator=generator)
+        rejected |= {(method, better): share.value for (method,), share in found.items()}
+    assert 0.03 < rejected["logit", False] < 0.065
+    assert rejected["jackknife", False] < 0.01
+    assert rejected["logit", True] > 3 * rejected["influence", True]
+
+
+def test_an_ap_of_1_is_compared():
+    """The logit of 1 has no standard error, so one more hit counts as not found."""
+    n = torch.arange(60, 0, -1).double()
+    target = (n > 48).long()
+    worse = torch.where(torch.arange(60) % 3 == 1, n - 30, n)
+    found = compare_rankings(n, worse, target)
+    assert found.value_a == 1
+    assert 0 < found.p_value < 0.05
+    assert found.method == "logit"
+    assert (found.low, found.high) == (lambda x: (x.low, x.high))(
+        compare_rankings(n, worse, target, method="influence")
+    )
+
+
+def test_sharing_items_gains_power():
+    a, b, target = pair(1000)
+    alone = [compare_rankings(x, torch.zeros_like(x), target).standard_error for x in (a, b)]
+    assert compare_rankings(a, b, target).standard_error < 0.8 * math.hypot(*alone)
+
+
+def test_a_monotone_change_of_scale_changes_nothing():
+    a, b, target = pair()
+    for method in METHODS:
+        first = compare_rankings(a, b, target, method=method)
+        assert compare_rankings(a.exp() * 5, b.atan(), target, method=method) == first
+
+
+def test_swaps_of_all_patterns():
+    """The distribution of the swapped differences is the one of all 2^n swaps, with ties broken in all ways."""
+    a, b, target = [3, 2, 1, 0], [0, 3, 1, 2], [1, 0, 1, 0]
+    law = {}
+    for swap in product([0, 1], repeat=4):
+        ranks = [[(y, x)[s] for x, y, s in zip(r, q, swap, strict=True)] for r, q in ((a, b), (b, a))]
+        sides = []
+        for rank in ranks:
+            orders = [o for o in _orders(4) if all(rank[o[i]] >= rank[o[i + 1]] for i in range(3))]
+            sides.append([float(oracles.of_order([target[i] for i in o])) / 2 for o in orders])
+        for x, y in product(*sides):
+            gap = round(x - y, 9)
+            law[gap] = law.get(gap, 0) + 1 / 16 / len(sides[0]) / len(sides[1])
+    found = swapped_differences(torch.tensor(a), torch.tensor(b), torch.tensor(target).bool(), Resampling(20000))
+    values, counts = np.unique(found[1:].numpy().round(9), return_counts=True)
+    assert values.tolist() == sorted(law)
+    for value, count in zip(values, counts, strict=True):
+        p = law[value]
+        # 5 standard errors, for many values together
+        assert count / 20000 == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / 20000))
+
+
+def _orders(n):
+    from itertools import permutations
+
+    return list(permutations(range(n)))
+
+
+@pytest.mark.parametrize("items", [4, 5, 30])
+def test_resamples_of_few_items_are_no_surer_than_the_sign_test(items):
+    target = (torch.arange(items) < 2).long()
+    scores = torch.linspace(1, 0, items)
+    found = compare_rankings(scores, -scores, target, method="bootstrap", design="stratified")
+    assert found.p_value >= 2.0 ** (1 - items)
+    assert found.reason.startswith(f"{items} items: ") == (items < 10)
+
+
+def test_random_methods_repeat_for_every_batch():
+    a, b, target = pair(120)
+    for method in ("bootstrap", "permutation"):
+        first = compare_rankings(a, b, target, method=method, n_resamples=50)
+        again = compare_rankings(a, b, target, method=method, n_resamples=50, batch=1)
+        assert again.to_dict() == first.to_dict()
+        seed = torch.Generator().manual_seed(9)
+        seeded = compare_rankings(a, b, target, method=method, n_resamples=50, generator=seed)
+        assert seeded.p_value != first.p_value
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_edges_have_a_defined_answer(method):
+    a, _, target = pair(60)
+    same = compare_rankings(a, a, target, method=method)
+    assert (same.difference, same.p_value) == (0, 1)
+    if method != "bootstrap":
+        assert "distinguishes the systems" in same.reason
+    for labels, reason in (([0] * 5, "no hits"), ([1] + [0] * 4, "two hits"), ([1] * 4 + [0], "two misses")):
+        few = compare_rankings(torch.arange(5.0), torch.arange(5.0).flip(0), torch.tensor(labels), method=method)
+        assert math.isnan(few.standard_error)
+        assert reason in few.reason
+    no_spread = compare_rankings(
+        torch.arange(6.0), torch.zeros(6), (torch.arange(6) > 3).long(), method="influence", design="stratified"
+    )
+    assert "standard error is 0" in no_spread.reason
+    assert all(math.isnan(x) for x in (no_spread.p_value, no_spread.low, no_spread.high))
+
+
+@each("method", list(METHODS))
+@each("labels", [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+def test_systems_that_no_item_distinguishes_have_p_1(method, labels):
+    a, target = torch.tensor([3.0, 2, 1]), torch.tensor(labels)
+    for b in (a, a.exp()) if 0 in labels else (a, a.flip(0)):
+        found = compare_rankings(a, b, target, method=method)
+        assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+        assert "distinguishes the systems" in found.reason
+    tied = compare_rankings(a, torch.tensor([3.0, 1, 1]), torch.tensor([1, 0, 0]), method=method)
+    assert math.isnan(tied.standard_error)
+
+
+def test_a_difference_without_spread_has_no_interval():
+    four, six = torch.tensor([4.0, 3, 2, 1]), torch.arange(6.0)
+    cases = {
+        "jackknife": (four, four.flip(0), torch.tensor([1, 1, 0, 0])),
+        "logit": (six, torch.zeros(6), (six > 3).long()),
+        "permutation": (six, torch.zeros(6), (six > 3).long()),
+    }
+    for method, items in cases.items():
+        found = compare_rankings(*items, method=method, design="stratified")
+        assert found.difference > 0.5
+        assert math.isnan(found.low)
+        assert ("p-value" in found.reason) == math.isnan(found.p_value) == (method != "permutation")
+
+
+def test_bad_arguments_are_refused_by_name():
+    a, b, target = pair(20)
+    with pytest.raises(ValueError, match=r"`preds_a` and `preds_b` .*length.* 20 .* 19 "):
+        compare_rankings(a, b[:-1], target)
+    with pytest.raises(ValueError, match=r"`preds_a` must have the shape of `target`"):
+        compare_rankings(a, b, target[:-1])
+    with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
+        compare_rankings(a, b[:, None], target)
+    for name, value in (("confidence_level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            compare_rankings(a, b, target, **{name: value})
+    with pytest.raises(ValueError, match=r"`preds_b` .*NaN.* at index 2"):
+        compare_rankings(a, b.index_fill(0, torch.tensor([2]), torch.nan), target)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", METHODS)
+def test_on_cuda(method):
+    a, b, target = pair(700)
+    here = compare_rankings(a, b, target, method=method)
+    there = compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method)
+    assert there.p_value.device.type == "cuda"
+    there = there.to("cpu")
+    again = [compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method, batch=x) for x in (300, 2000)]
+    assert all(x.to("cpu") == there for x in again)
+    assert there.difference == pytest.approx(float(here.difference), abs=DOZENS_OF_TERMS)
+    # 1,000 to 2,000 resamples determine a standard deviation to 2%, and formulas differ
+    assert there.standard_error == pytest.approx(float(here.standard_error), rel=0.1)
+    assert there.p_value == pytest.approx(float(here.p_value), abs=0.03)  # resamples of another generator
+
+
+FAR, NEAR = torch.tensor([1.0, 0.9]).double(), torch.tensor([0.0, 0.1]).double()
+HITS_FIRST, HITS_LAST = torch.tensor([5.0, 4, 2, 3, 1]), torch.tensor([1.0, 2, 4, 3, 5])
+
+
+def compare_with_metric(kind, systems, target):
+    metrics = [kind() for _ in systems]
+    for metric, preds in zip(metrics, systems, strict=True):
+        metric.update(preds, target)
+    return metrics[0].compare(metrics[1])
+
+
+EVERY_DIFFERENCE = {
+    "compare_queries": lambda: inference.compare_queries(FAR, NEAR, bounds=(0, 1)),
+    "compare_splits": lambda: inference.compare_splits(FAR, NEAR, 9, 1, bounds=(0, 1)),
+    "torch-ap trec": lambda: compare_with_baseline(*(Result(["a", "b"], x, 0.5) for x in (FAR, NEAR)), Settings())["t"],
+    "RetrievalMAP": lambda: compare_with_metric(
+        RetrievalMAP, (torch.eye(3)[:2], 1 - torch.eye(3)[:2]), torch.tensor([[1, 0, 0], [0, 1, 1]])
+    ),
+    **{
+        f"compare_rankings, {method}": lambda method=method: compare_rankings(
+            HITS_FIRST, HITS_LAST, torch.tensor([1, 1, 0, 0, 0]), method=method
+        )
+        for method in METHODS
+    },
+    "BinaryAveragePrecision": lambda: compare_with_metric(
+        BinaryAveragePrecision, (HITS_FIRST, HITS_LAST), torch.tensor([1, 1, 0, 0, 0])
+    ),
+}
+
+
+@pytest.mark.parametrize("find", EVERY_DIFFERENCE.values(), ids=EVERY_DIFFERENCE)
+def test_no_interval_of_a_difference_leaves_the_possible_range(find):
+    found = find()
+    assert -1 <= found.low <= found.difference <= found.high <= 1
+
+
+def test_the_range_of_a_difference_is_that_of_its_values():
+    for compare in (inference.compare_queries, lambda *x, **how: inference.compare_splits(*x, 9, 1, **how)):
+        free, scaled = compare(FAR, NEAR), compare(10 * FAR, 10 * NEAR, bounds=(0, 10))
+        assert free.low < -1 or free.high > 1
+        assert (float(scaled.low), float(scaled.high)) == pytest.approx((max(10 * float(free.low), -10), 10))
+        with pytest.raises(ValueError, match=r"`values_a` must be within `bounds`, \(0, 1\), got 10"):
+            compare(10 * FAR, NEAR, bounds=(0, 1))
+        for bad in ((1, 0), 1, (0, None)):
+            with pytest.raises(ValueError, match="`bounds` must be None or two ascending numbers"):
+                compare(FAR, NEAR, bounds=bad)

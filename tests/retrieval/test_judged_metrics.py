@@ -1,0 +1,197 @@
+"""Metrics over judged runs: the values, interval and chance level equal the numbers of the command."""
+
+import csv
+import io
+import itertools
+import json
+import random
+import statistics
+
+import numpy as np
+import pytest
+import torch
+
+import torch_ap
+from tests.support.tolerances import REORDERED
+from torch_ap.cli import main
+from torch_ap.cli.judged_metrics import metric_of
+from torch_ap.inference import compare_queries, mean_interval, random_average_precision
+from torch_ap.retrieval.runs import evaluate
+from torch_ap.retrieval.runs import names as report
+from torch_ap.retrieval.runs.judged import judge
+from torch_ap.retrieval.runs.measure_names import CONVENTIONS
+from torch_ap.retrieval.runs.tables import qrels_of, run_of
+from torch_ap.retrieval.runs.trec import read_qrels, read_run
+
+NAMES = (
+    "map",
+    "map@3",
+    "gm_map",
+    "P@5",
+    "R@5",
+    "F@5",
+    "Rprec",
+    "recip_rank",
+    "success@2",
+    "set_P",
+    "iprec@0.2",
+    "11pt_avg",
+    "ndcg",
+    "ndcg@4",
+)
+TREC_ONLY = ("iprec@0.2", "11pt_avg")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Write judgements and two runs with ties that lack a judged query and miss relevant documents."""
+    folder, draw = tmp_path_factory.mktemp("trec"), np.random.default_rng(5)
+    judged = [
+        (q, d, int(draw.random() < 0.3) * (1 + d % 2)) for q in range(12) for d in range(30) if draw.random() < 0.7
+    ]
+    (folder / "qrels").write_text("".join(f"q{q} 0 d{d} {grade}\n" for q, d, grade in judged))
+    for run in range(2):
+        rows = [
+            f"q{q} Q0 d{d} 0 {int(draw.integers(8)) + run * grade} run{run}\n"
+            for q, d, grade in judged
+            if q != 3 and draw.random() < 0.8
+        ]
+        (folder / f"run{run}").write_text("".join(rows))
+    return folder
+
+
+def judged_run(files, run=0, **settings):
+    return judge(read_qrels(files / "qrels"), read_run(files / f"run{run}"), **settings)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_metrics_have_the_values_of_the_command(convention, complete, files):
+    judged = judged_run(files, convention=convention, complete=complete)
+    for name in NAMES:
+        if name in TREC_ONLY and not convention.startswith("trec"):
+            continue
+        found = report.evaluate(judged, [name])[name]
+        metric = metric_of(judged, name)
+        queries, values = metric.per_query()
+        assert [judged.queries[x] for x in queries.tolist()] == found.queries
+        assert values.tolist() == pytest.approx(found.values.tolist(), abs=REORDERED)
+        assert float(metric.compute()) == pytest.approx(found.aggregate, abs=REORDERED)
+
+
+def trec(files, capsys, *arguments, status=0):
+    paths = [str(files / x) for x in ("qrels", "run0", "run1")]
+    assert main.main(["trec", *paths[: 2 + ("--compare" in arguments)], *map(str, arguments)]) == status
+    return capsys.readouterr()
+
+
+def test_intervals_equal_the_queries(files, capsys):
+    asked = ("-m", "map", "-m", "P@5", "-m", "gm_map", "--interval", "--confidence-level", 0.8)
+    found = json.loads(trec(files, capsys, *asked, "--json").out)["run0"]
+    judged = judged_run(files)
+    for name in ("map", "P@5"):
+        ends = mean_interval(report.evaluate(judged, [name])[name].values, confidence_level=0.8, n_resamples=10_000)
+        assert (found[name]["low"], found[name]["high"]) == (float(ends.low), float(ends.high))
+    seen = judged.curve.hits_seen.tolist()
+    each = [
+        float(random_average_precision(n, hits, denominator="relevant").mean) * hits / m if hits else 0.0
+        for n, hits, m in zip(judged.curve.n.tolist(), seen, judged.curve.m.tolist(), strict=True)
+    ]
+    assert found["map"]["chance"] == pytest.approx(np.mean(each))
+    at_5 = [hits * min(5, n) / n / 5 for n, hits in zip(judged.curve.n.tolist(), seen, strict=True)]
+    assert found["P@5"]["chance"] == pytest.approx(np.mean(at_5))
+    assert found["gm_map"]["low"] is None
+    rows = list(csv.reader(io.StringIO(trec(files, capsys, *asked, "--csv").out)))
+    assert ["map", "interval.low", repr(found["map"]["low"])] in rows
+    text = trec(files, capsys, *asked).out
+    (line,) = [x for x in text.splitlines() if x.startswith("map ") and "run0" in x]
+    assert line.split()[2:] == [f"{found['map'][x]:.4f}" for x in ("all", "low", "high", "chance")]
+    assert "80% low" in text
+
+
+def test_the_page_compares_run_and_baseline(files, capsys, tmp_path):
+    page = tmp_path / "x.md"
+    found = json.loads(trec(files, capsys, "-m", "map", "--compare", "--report", page, "--json").out)
+    text = page.read_text()
+    assert f"mean AP {found['run1']['map']['all']:.4f}**" in text
+    assert "## Compared with run0" in text
+    assert f"{found['run1']['map']['compared']['difference']:+.3f}" in text
+    assert "| q4 |" in text
+    values = [report.evaluate(judged_run(files, run), ["map"])["map"].values for run in (1, 0)]
+    p = float(compare_queries(*values, bounds=(0, 1)).p_value)
+    assert ("< 0.001" if p < 0.001 else f"{p:.2g}") in text
+    for name in (*TREC_ONLY, "gm_map", "set_F"):
+        trec(files, capsys, "-m", name, "--report", page)
+        assert report.evaluate(judged_run(files), [name])[name].aggregate == pytest.approx(
+            float(page.read_text().split("**")[1].split()[-1]),
+            abs=5e-5,  # the command prints four digits
+        )
+    torch.testing.assert_close(values[0].mean().item(), found["run1"]["map"]["all"])
+
+
+def test_intervals_need_no_second_look_at_a_run(files, monkeypatch, capsys):
+    judged = []
+    monkeypatch.setattr(evaluate, "judge", lambda *args, **settings: judged.append(1) or judge(*args, **settings))
+    asked = ("-m", "map", "-m", "ndcg", "-m", "AP(rel=2)", "--interval", "-c")
+    assert main.main(["trec", str(files / "qrels"), str(files / "run0"), *asked]) == 0
+    assert "95% low" in capsys.readouterr().out
+    assert len(judged) == 2  # relevance levels
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--report", "nowhere/x.md"), "nowhere: no such folder for the report"),
+        (("--n-resamples", "9"), "--n-resamples has no meaning without --compare, --interval or --report"),
+    ],
+)
+def test_invalid_input_raises(options, message, files, capsys):
+    paths = [str(files / "qrels"), str(files / "run0")]
+    assert main.main(["trec", *paths, *options]) == 2
+    assert message in capsys.readouterr().err
+    assert main.main(["trec", *paths, str(files / "run1"), "--report", "x.md"]) == 2
+    assert "--report takes one run, or two with --compare, got 2" in capsys.readouterr().err
+
+
+def test_measures_without_report_raise(files):
+    judged = judged_run(files)
+    for name in ("bpref", "infAP", "num_rel"):
+        with pytest.raises(ValueError, match=f"--report is of a measure of one ranking .*, got {name}$"):
+            metric_of(judged, name)
+
+
+def test_chance_of_ndcg_equals_its_metric(files, capsys):
+    judged = judged_run(files, convention="expected")
+    given = ["trec", str(files / "qrels"), str(files / "run0"), "--interval", "--json"]
+    flags = ["-m", "ndcg@4", "-m", "num_rel", "-m", "bpref", "--convention"]
+    assert main.main([*given, *flags, "trec10"]) == 0
+    found = json.loads(capsys.readouterr().out)["run0"]
+    assert found["ndcg@4"]["chance"] == pytest.approx(float(metric_of(judged, "ndcg@4").chance_level()))
+    assert found["bpref"]["low"] < found["bpref"]["all"] < found["bpref"]["high"]
+    assert 0 < found["bpref"]["chance"] < 1
+    assert found["num_rel"]["low"] is None
+
+
+def test_chance_of_measures_of_judged_documents_is_the_mean_over_all_orders():
+    """Draw up to six retrieved documents, each relevant, judged not relevant, pooled or unjudged."""
+    draw, names = random.Random(3), ("bpref", "infAP")
+    qrels, run, orders = {}, {}, {}
+    for scene in range(25):
+        documents = [f"d{one}" for one in range(draw.randint(1, 6))]
+        judged = {one: draw.choice([1, 1, 0, -1]) for one in documents if draw.random() < 0.8}
+        judged |= {f"x{one}": draw.choice([1, 0, 0, -1]) for one in range(draw.randint(0, 4))}
+        qrels[scene], run[scene] = judged, {one: draw.random() for one in documents}
+        orders |= {
+            (scene, place): {one: -float(rank) for rank, one in enumerate(order)}
+            for place, order in enumerate(itertools.permutations(documents))
+        }
+    qrels = {scene: judged for scene, judged in qrels.items() if judged}
+    of_orders = {f"{x}": qrels[x[0]] for x in orders if x[0] in qrels}
+    values = torch_ap.evaluate(of_orders, {f"{x}": listed for x, listed in orders.items()}, names).per_query()
+    columns = dict.fromkeys(("query", "document", "grade", "score"))
+    judged = judge(qrels_of(qrels, columns), run_of({x: run[x] for x in qrels}, columns))
+    for name in names:
+        wanted = [statistics.fmean(values[name][f"{x}"] for x in orders if x[0] == scene) for scene in judged.queries]
+        found = report.measure_of(name, judged).chance_level(judged.curve).nan_to_num(0)
+        assert found.tolist() == pytest.approx(wanted, abs=REORDERED)
+        assert len(set(wanted)) > 7

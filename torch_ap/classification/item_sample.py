@@ -1,0 +1,217 @@
+"""Statistical inference for the classification AP metrics from their items as a sample."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Generator, Tensor
+
+from torch_ap.core.base.options import Design
+from torch_ap.core.items.inputs import Batch, counted
+from torch_ap.core.items.settings import APSettings
+from torch_ap.core.measures.chance import chance_of_curve
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.ranking import hit_curve, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.average_precision import interval_of_curve
+from torch_ap.inference.comparison import compare_averages, compare_curves
+from torch_ap.inference.metric import Sample, comparison_of, interval_of
+from torch_ap.inference.record import Comparison, Interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.tie_groups import tie_groups
+
+
+@dataclass(frozen=True, eq=False)
+class ItemSample(Sample):
+    """The items of one ranking, or of one ranking per class.
+
+    Attributes:
+        settings: settings of the average precision.
+        curve: the rankings.
+        batch: the items; None for a state of counts.
+        all_bins: for a state of counts, returns the rankings with all items as hits, so that all bins are entries.
+        design: "iid" if the number of hits is random, "stratified" if it is fixed.
+    """
+
+    settings: APSettings
+    curve: HitCurve
+    batch: Batch | None
+    all_bins: Callable[[], HitCurve]
+    design: Design = "iid"
+
+    def __post_init__(self) -> None:
+        if self.curve.weighted or (self.batch is not None and self.batch.weights is not None):
+            raise ValueError("`weights` cannot be combined with a chance level or interval, whose formulas count items")
+
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether E(AP) has a closed form."""
+        return self.settings.convention.has_chance_level
+
+    def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the interval of each ranking or of the average.
+
+        For bins with distinct scores it is the interval for tied bins, widened by the bounds of the bins.
+        """
+        interval = interval_of_curve(
+            self._tied if self.settings.mixed else self.settings,
+            self.curve,
+            self.batch,
+            confidence_level=confidence_level,
+            method=method or "influence",
+            design=self.design,
+            resampling=resampling,
+        )
+        if not self.settings.mixed:
+            return interval
+        bounds = self.settings.bounds(self.curve)
+        low = (bounds.low - (interval.estimate - interval.low)).clamp(min=0)
+        high = (bounds.high + (interval.high - interval.estimate)).clamp(max=1)
+        reason = "; ".join(filter(None, [interval.reason, "widened by the bounds of the bins"]))
+        return replace(interval, estimate=bounds.estimate, low=low, high=high, reason=reason)
+
+    @property
+    def _tied(self) -> APSettings:
+        """The settings with the items of each bin tied."""
+        convention = replace(self.settings.convention, ties="grouped")
+        return replace(self.settings, bins=None, convention=convention)
+
+    def value_and_ends(
+        self, confidence_level: float, method: str | None, resampling: Resampling
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the value and the ends of its interval.
+
+        The ends of a ranking whose ties have no interval are NaN, so that a logger does not stop at equal scores.
+        """
+        settings = self.settings
+        if settings.mixed:
+            interval = self.interval(confidence_level, method, resampling)
+            return interval.estimate.to(self.dtype), interval.low, interval.high
+        value = settings.value(self.curve, self.dtype, warn=False)
+        tied = segments.total((self.curve.items > 1).to(torch.int64), self.curve.offsets) > 0
+        if settings.convention.ties == "grouped" or settings.averages or not bool(tied.any()):
+            interval = self.interval(confidence_level, method, resampling)
+            return value, interval.low, interval.high
+        low, high = (segments.as_float64(torch.full_like(value, torch.nan)) for _ in range(2))
+        if bool(tied.all()):
+            grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
+            replace(self, settings=grouped).interval(confidence_level, method, resampling)  # raises for bad arguments
+            return value, low, high
+        rankings = zip(hit_curve.split(self.curve), tied.tolist(), strict=True)
+        untied = replace(self, curve=hit_curve.join([curve for curve, has_ties in rankings if not has_ties]))
+        interval = untied.interval(confidence_level, method, resampling)
+        low[~tied], high[~tied] = interval.low, interval.high
+        return value, low, high
+
+    def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
+        """Return E(AP) of each ranking, averaged like the metric."""
+        groups = None  # for bins with distinct scores, the level of untied scores
+        if not self.settings.mixed:
+            groups = [self.all_bins()] if self.batch is None else tie_groups(self.settings, self.batch)
+        each = chance_of_curve(self.curve, self.settings.convention, groups=groups)
+        return self.settings.averaged(each, self.curve, self.dtype, warn=False)
+
+    def compare(
+        self, other: "ItemSample", confidence_level: float, method: str | None, resampling: Resampling
+    ) -> Comparison:
+        """Return the comparison of one ranking or of an average."""
+        mine, theirs = _paired_batches(self.batch, other.batch)
+        curves = self.curve, other.curve
+        if self.settings.inputs.width is not None:
+            return compare_averages(
+                self.settings,
+                (mine, theirs),
+                curves,
+                confidence_level=confidence_level,
+                method=method or "influence",
+                design=self.design,
+            )
+        is_counted = counted(mine.target)
+        return compare_curves(
+            curves,
+            (mine.scores[is_counted], theirs.scores[is_counted]),
+            mine.target[is_counted] == 1,
+            self.settings.convention,
+            confidence_level=confidence_level,
+            method=method or "logit",
+            design=self.design,
+            resampling=resampling,
+        )
+
+
+def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:
+    """Return the items of both metrics, or raise ValueError if they differ."""
+    if mine is None or theirs is None:
+        raise ValueError("`thresholds` and `bins` must be None for a comparison, which needs the items")
+    if not torch.equal(mine.target, theirs.target):
+        raise ValueError("`other` must have been updated with the same targets in the same order")
+    return mine, theirs
+
+
+def confidence_interval(
+    self: RankingMetric,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    *,
+    design: Design = "iid",
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Interval:
+    """Return a confidence interval of the value: of each ranking, or of the average that the metric computes.
+
+    The estimand is the limit of the value as items are added, not its mean over samples of this size. For the rest see
+    :func:`torch_ap.inference.metric.confidence_interval`.
+
+    Args:
+        confidence_level, method, n_resamples, generator, batch, progress: as there.
+        design: "iid" if items were drawn, so that the number of hits is random; "stratified" if fixed numbers of hits
+            and of misses were drawn.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import BinaryAveragePrecision
+        >>> metric = BinaryAveragePrecision()
+        >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
+        >>> interval = metric.confidence_interval(0.8)
+        >>> round(float(interval.low), 4), round(float(interval.high), 4)
+        (0.4682, 0.9369)
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    return interval_of(self, confidence_level, method, resampling, design=design)
+
+
+def compare(
+    self: RankingMetric,
+    other: RankingMetric,
+    *,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    design: Design = "iid",
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Compare this system with another on the same items: its value minus the other value.
+
+    The estimand is the difference of the limits of the two values as items are added. For the rest see
+    :func:`torch_ap.inference.metric.compare`.
+
+    Args:
+        other, confidence_level, method, n_resamples, generator, batch, progress: as there.
+        design: as for :meth:`confidence_interval`.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import BinaryAveragePrecision
+        >>> a, b = BinaryAveragePrecision(), BinaryAveragePrecision()
+        >>> target = torch.tensor([1, 1, 0, 1, 0, 0, 0, 1, 0, 0])
+        >>> a.update(torch.arange(10.0, 0, -1), target)
+        >>> b.update(torch.tensor([3.0, 9, 8, 2, 7, 6, 5, 4, 1, 0]), target)
+        >>> round(float(a.compare(b).difference), 4)
+        0.247
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    return comparison_of(self, other, confidence_level, method, resampling, design=design)

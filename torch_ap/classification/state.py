@@ -1,0 +1,461 @@
+"""State of the classification AP metrics: items, counts per bin, or a sketch of adaptive bins.
+
+Base class of the classification AP metrics: update, compute, bounds and curves.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.classification import item_sample
+from torch_ap.classification.item_sample import ItemSample
+from torch_ap.core.base import checks, memory, one_step, tensors
+from torch_ap.core.base.messages import short_repr
+from torch_ap.core.base.options import Design
+from torch_ap.core.base.tensors import NAN_SCORE
+from torch_ap.core.items import exchange
+from torch_ap.core.items import inputs as sketches
+from torch_ap.core.items.inputs import Batch, counted
+from torch_ap.core.items.settings import APSettings, warn_of_logits, warn_of_two_bins, warn_of_two_scores
+from torch_ap.core.metric import exchange as copies
+from torch_ap.core.metric import samples, state
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.metric.exchange import Ranks
+from torch_ap.core.metric.samples import SampleIds
+from torch_ap.core.metric.state import Form, listed, setting
+from torch_ap.core.ranking import adaptive, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.curves.record import Curve, curve_records
+from torch_ap.inference import metric
+from torch_ap.inference.record import AveragePrecisionBounds
+
+_BYTES_A_BIN = 32  # counts and sums of weights, for misses and hits
+_BYTES_LEARNT = 8 * adaptive.FIELDS  # includes the end of the bin
+
+
+class ItemState(RankingMetric):
+    """Abstract base: state of the binary, multiclass and multilabel AP metrics.
+
+    Without thresholds and bins, the state contains the items: scores in their dtype, one byte per target (two or four
+    for more than 255 or 32,767 classes), and weights. With thresholds or bins it contains the misses and hits per bin.
+    Adaptive bins store a sketch and the latest items, which are counted in large batches.
+    """
+
+    _peer_states = ("preds", "target", "confmat")
+    _peer_arguments = ("preds", "target")
+
+    _settings_of_update = (
+        "columns, `ignore_index`, `normalization`, `thresholds`, `bins`, `nan_strategy`, `validate_args`"
+    )
+
+    _summary_name = "ap"
+    confidence_interval = item_sample.confidence_interval
+    compare = item_sample.compare
+    chance_level = metric.chance_level
+    summary = metric.summary
+
+    scores: list[Tensor]
+    targets: list[Tensor]
+    weights: list[Tensor]
+    sample_ids: list[Tensor]
+    counts: Tensor
+    weight_sums: Tensor
+    sketch: Tensor
+    _cached_attributes = (*RankingMetric._cached_attributes, "_seen")
+    _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, how long it was, and the items in it
+
+    def __init__(self, settings: APSettings, **kwargs: Any) -> None:
+        inputs, bins = settings.inputs, settings.bins
+        micro = settings.adaptive and settings.average == "micro"
+        super().__init__(f"{inputs}|{None if bins is None else bins.identity}{'|micro' * micro}", **kwargs)
+        self._settings = settings if self.device.type == "meta" else settings.to(self.device)
+        self._rows_unseen = inputs.classes and inputs.normalization is None
+        self._warned_of_two_scores = False
+        if bins is None or settings.adaptive:
+            self._add_states("scores", "targets", "weights", *[samples.STATE] * (bins is None))
+        if bins is None:
+            return
+        argument = "bins" if settings.thresholds is None else "thresholds"
+        shape = (1 if micro else inputs.width or 1, bins.size, 2)
+        memory.check_memory(argument, shape[0] * bins.size, _BYTES_LEARNT if settings.adaptive else _BYTES_A_BIN)
+        if settings.adaptive:
+            self.add_state("sketch", settings.empty_sketch(), dist_reduce_fx=adaptive.merge_sketches)
+        else:
+            self.add_state("counts", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
+            self.add_state("weight_sums", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def _listed(self, name: str) -> list[Tensor]:
+        """Return a list state; empty if the metric stores only counts."""
+        parts: list[Tensor] = getattr(self, name) if name in self._lists else []
+        return parts
+
+    def _kept_items(self) -> list[Tensor]:
+        """Return, for each batch, whether an item has a score that is not ignored, as in torchmetrics."""
+        targets = self._listed("targets")
+        return [counted(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in targets]
+
+    def _append_and_count(self, batch: Batch, target: Tensor) -> None:
+        """Append a batch to the waiting batches, or count them all if they contain more than ``pilot`` items."""
+        assert self._settings.bins is not None
+        parts, number, waiting = self._seen
+        if parts is not self.scores or number != len(parts):
+            waiting = sum(map(len, self.scores))
+        waiting += len(batch.scores)
+        counting = (
+            self._state_before_forward is None and waiting > self._settings.bins.pilot
+        )  # `forward` counts at its end
+        columns = self._columns(batch, target, None, copied=not counting)
+        if not counting:
+            self._hold(columns, batch.broken)
+            self._seen = self.scores, len(self.scores), waiting
+            return
+        self._check_batch_fits(columns)
+        named = zip(self._lists, columns, strict=True)
+        lists = {name: [*getattr(self, name), *([] if x is None else [x])] for name, x in named}
+        vars(self).update({**self._after_counting(lists, self.sketch), **self._after_update(batch.broken)})
+
+    def _add_counts(self, batch: Batch) -> None:
+        """Add a batch to the counts, or to the sums of weights."""
+        name = "counts" if batch.weights is None else "weight_sums"
+        total, writes = self._settings.added_counts(batch, getattr(self, name))
+        one_step.write(vars(self), {name: total, **self._after_update(batch.broken)}, writes)
+
+    def _after_counting(self, lists: Mapping[str, list[Tensor]], sketch: Tensor) -> dict[str, Any]:
+        """Return the state after the waiting batches are counted.
+
+        The remaining lists contain no items. They record the use of weights and the form of the columns.
+        """
+        remaining = {name: [x[:0].clone() for x in lists[name][:1]] for name in self._lists}
+        return {**remaining, "sketch": self._settings.sketched(sketch, self._batch(lists))}
+
+    def _merged(self, incoming: Mapping[str, Any]) -> dict[str, Any]:
+        merged = super()._merged(incoming)
+        if not self._settings.adaptive or sum(map(len, merged["scores"])) <= self._settings.pilot:
+            return merged
+        if self._state_before_forward is not None or bool(adaptive.has_bins(merged["sketch"])):
+            # merging does not learn bins, so that the result does not depend on the order of merges
+            merged |= self._after_counting(merged, merged["sketch"])
+        return merged
+
+    def _binned(self) -> Tensor:
+        """Return the (C, B, 2) misses and hits per bin: counts, or sums of weights."""
+        if self._settings.adaptive:
+            sketch, batch = self.sketch, self._batch()
+            return sketches.bin_counts(self._settings.sketched(sketch, batch) if len(batch.scores) else sketch)
+        return self.counts + self.weight_sums if bool(self.weight_sums.any()) else self.counts
+
+    def _lower_ends(self) -> Tensor:
+        """Return the lowest score of each bin, (B,) or (C, B), highest bin first."""
+        if self._settings.adaptive:
+            return adaptive.lower_ends(self.sketch).flip(1)
+        assert self._settings.bins is not None
+        return self._settings.bins.lower_ends(self.device)
+
+    def _raise_broken(self) -> None:
+        inputs = self._settings.inputs
+        warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
+        self._raise_noted(warned, **inputs.words)
+
+    def _columns(
+        self, batch: Batch, target: Tensor, sample_ids: SampleIds, *, copied: bool = True
+    ) -> tuple[Tensor | None, ...]:
+        """Return the list states of a batch, ``copied`` into memory of the metric."""
+        scores, targets, weights = batch.scores, batch.target, batch.weights
+        if copied:
+            scores = scores if self._settings.inputs.normalizes else memory.copy(scores)
+            targets = targets if targets.dtype != target.dtype else memory.copy(targets)
+            weights = None if weights is None else memory.copy(weights)
+        if self._settings.bins is not None:
+            return scores, targets, weights
+        if sample_ids is not None:
+            sample_ids = samples.validate_sample_ids(sample_ids, scores.shape[:1], scores.device, "item")
+        return scores, targets, weights, sample_ids
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        return next((f"`{name}`" for name in ("weights", samples.STATE) if name in here ^ there), None)
+
+    def _batch(self, lists: Mapping[str, list[Tensor]] | None = None) -> Batch:
+        """Return all items of the state, or of other list states, as one batch."""
+        state = vars(self) if lists is None else lists
+        if not state["scores"]:
+            return self._settings.inputs.no_items(self.device)
+        scores, target = memory.concatenate(state["scores"]), memory.concatenate(state["targets"])
+        batch = Batch(scores, target, memory.concatenate(state["weights"]) if state["weights"] else None)
+        if self._settings.bins is None:
+            if not (ids := self._listed(samples.STATE)):
+                return batch
+            kept = samples.first_copies(memory.concatenate(ids), target)
+            return batch if kept is None else _chosen(batch, kept)
+        device = self.sketch.device  # differs from the device of the lists with `compute_on_cpu`
+        weights = None if batch.weights is None else batch.weights.to(device)
+        return Batch(scores.to(device), target.to(device), weights)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return self._settings.bins is None
+
+    @property
+    def _exchange_key(self) -> bool:
+        return self._settings.average == "micro"
+
+    def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
+        """Return this process's part of the curve, and the dtype of all scores."""
+        dtype = held["scores"].dtype if held else torch.float32
+        return exchange.curve_part(ranks, self._taken(ranks, held)), dtype
+
+    def _taken(self, ranks: Ranks, held: dict[str, Tensor]) -> Batch:
+        """Return this process's items without repeated sample ids."""
+        batch = self._settings.inputs.no_items(self.device)
+        if held:
+            batch = Batch(held.pop("scores"), held.pop("targets"), held.pop("weights", None))
+        if samples.STATE in held:
+            batch = _chosen(batch, copies.flag_first_copies(ranks, held[samples.STATE], batch.target))
+        return self._settings.rankings(batch)
+
+    def _forms(self) -> dict[str, Form]:
+        empty = self._settings.inputs.no_items(self.device)
+        columns = tuple(empty.scores.shape[1:])
+        weight_shapes = [()] if self._settings.inputs.classes else [(), columns]
+        return {
+            "scores": Form(tensors.SCORES, [columns]),
+            "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
+            "weights": Form(tensors.SCORES, weight_shapes),
+            samples.STATE: Form([torch.int64]),
+        }
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        inputs = self._settings.inputs
+        for name, bound in (("counts", 2.0**63), ("weight_sums", math.inf)):
+            if name in state and not bool((state[name] >= 0).all() & (segments.as_float64(state[name]).sum() < bound)):
+                raise ValueError(f"`{name}` must not be negative, and its sum must not overflow its dtype")
+        if "sketch" in state and not adaptive.is_sketch(state["sketch"]):
+            raise ValueError("`sketch` must contain ascending ends of bins and nonnegative counts")
+        if not self._lists:
+            return
+        further = [name for name in ("weights", samples.STATE) if isinstance(state.get(name), Tensor)]
+        lengths = {name: len(state[name]) for name in ("scores", "targets", *further)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"{', '.join(f'`{name}`' for name in lengths)} must have equal lengths, got {lengths}")
+        if isinstance(state["scores"], Tensor):
+            weights = state["weights"] if isinstance(state["weights"], Tensor) else None
+            inputs.raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)))
+
+    def _reader(self) -> "ItemState":
+        reader: ItemState = super()._reader()  # type: ignore[assignment]
+        inputs = replace(self._settings.inputs, normalization="none")  # torchmetrics stores normalized scores
+        reader._settings, reader._rows_unseen = replace(self._settings, inputs=inputs), False
+        return reader
+
+    def _empty_like(self, name: str, like: Tensor) -> Tensor:
+        return self._settings.empty_sketch(like.device) if name == "sketch" else super()._empty_like(name, like)
+
+    def _apply(self, fn: Any, exclude_state: Any = "") -> "ItemState":
+        super()._apply(fn, exclude_state)
+        if self.device.type != "meta":
+            self._settings = self._settings.to(self.device)
+        return self
+
+
+def _chosen(batch: Batch, kept: Tensor) -> Batch:
+    return Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]
+
+
+class ItemMetric(ItemState):
+    """Abstract: interface of the binary, multiclass and multilabel AP metrics."""
+
+    thresholds = setting("_settings.thresholds", "The (T,) thresholds in ascending order, or None.")
+    bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
+    pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
+    tolerance = setting("_settings.tolerance", "The width of the bounds above which a warning is raised.")
+    convention = setting("_settings.convention", "The convention of the average precision.")
+    average = setting("_settings.average", "The average over rankings.")
+    empty_target_action = setting(
+        "_settings.empty_target_action", "The value of a ranking without positives; None for the task's default."
+    )
+    ignore_index = setting("_settings.inputs.ignore_index", "The target value of items to ignore.")
+    normalization = setting("_settings.inputs.normalization", "The function applied to the scores of every batch.")
+    validate_args = setting("_settings.inputs.check_values", "Whether the values of batches are checked.")
+    nan_strategy = setting("_settings.inputs.nan_strategy", 'The treatment of NaN scores: "error", "ignore" or "warn".')
+
+    def _settings_text(self) -> str:
+        shown = ("average", "thresholds", "normalization")
+        values = self._settings_of_value()
+        return state.settings_text(state.defaults_of(type(self)), values.__getitem__, shown)
+
+    def _settings_of_value(self) -> dict[str, Any]:
+        convention = vars(self.convention)
+        names = state.defaults_of(type(self))
+        return {name: convention[name] if name in convention else getattr(self, name) for name in names}
+
+    @property
+    def preds(self) -> list[Tensor]:
+        """The stored scores, one tensor per batch, without ignored items; empty with thresholds or bins."""
+        held = self._listed("scores")
+        return [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
+
+    @property
+    def target(self) -> list[Tensor]:
+        """The targets of ``preds``, int64; ignored single scores have ``ignore_index``, or -1 if it is None."""
+        mark = -1 if self.ignore_index is None else self.ignore_index
+        held = self._listed("targets")
+        rows = [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
+        return [torch.where(counted(x), x.long(), mark) for x in rows]
+
+    @property
+    def confmat(self) -> Tensor:
+        """The counts of items by target and by prediction at each threshold: (T, 2, 2) or (T, C, 2, 2).
+
+        Raises:
+            AttributeError: without thresholds, as in torchmetrics.
+        """
+        if self.thresholds is None:
+            raise AttributeError("`confmat` requires `thresholds`")
+        counts = self._binned()
+        reached = counts.cumsum(1)[:, :-1].flip(1).transpose(0, 1)
+        table = torch.stack([counts.sum(1) - reached, reached], -1)
+        return table if self._settings.inputs.width is not None else table[:, 0]
+
+    def update(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        weights: Tensor | None = None,
+        sample_ids: SampleIds = None,
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            preds: floating or integer scores, finite or infinite, higher for more likely positive. (N, ...) for binary,
+                (N, C, ...) for multiclass and multilabel. Updates can differ in dtype, but int64 cannot be mixed with
+                floats, because no dtype represents both.
+            target: integers or bool. (N, ...) of 0 and 1 for binary, (N, ...) class ids for multiclass, in the shape of
+                ``preds`` for multilabel.
+            weights: (N, ...) weight of each item, from 0 to 1e288; for multilabel also (N, L, ...) weights of each
+                score. Pass weights in every update or in none; with thresholds, updates without weights count as weight
+                1. AP loses digits if the weights of a ranking sum to less than 1e-292, near the smallest float64
+                number.
+            sample_ids: (N,) integers, a tensor or a list, for (N,) or (N, C) scores; in every update or in none. Each
+                id counts once over all updates and processes, so that samplers can pad. The first copy counts, in the
+                order of processes, then of updates; all copies must have equal targets. Cannot be combined with
+                ``thresholds`` or ``bins``, which store no items.
+
+        Raises:
+            TypeError, ValueError: for invalid input; the state is then unchanged. For tensors on an accelerator,
+                invalid values are raised by ``compute``.
+        """
+        if sample_ids is not None and self._settings.bins is not None:
+            raise ValueError(
+                "`sample_ids` cannot be combined with `thresholds` or `bins`, which store counts instead of items"
+            )
+        batch = self._settings.validate(preds, target, weights)
+        if batch.scores.device != self._device:
+            self._check_device(batch.scores, "preds")
+        if self._rows_unseen and batch.scores.device.type == "cpu":
+            self._look_at_rows(batch)
+        if self._settings.bins is None:
+            self._hold(self._columns(batch, target, sample_ids), batch.broken)
+        elif self._settings.adaptive:
+            self._append_and_count(batch, target)
+        else:
+            self._add_counts(batch)
+
+    def compute(self) -> Tensor:
+        """Return the average precision of all items: 0-d, or (C,) without an average."""
+        self._raise_broken()
+        settings, curve, batch, scores = self._held()
+        if self._rows_unseen and batch is not None:
+            self._look_at_rows(batch)
+        return settings.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+
+    def bounds(self) -> AveragePrecisionBounds:
+        """Return bounds of the exact value from the counts of ``bins``; see docs/scale.md.
+
+        The bounds contain the exact AP for every order of the items inside each bin, including ties that count by
+        ``ties``, up to the rounding of a sum. Without ``bins`` both bounds equal the value.
+
+        Returns:
+            :class:`torch_ap.inference.AveragePrecisionBounds`, in the shape of ``compute()``.
+
+        Raises:
+            ValueError: with ``thresholds``, which define another curve, and as ``compute()``.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import BinaryAveragePrecision
+            >>> metric = BinaryAveragePrecision(bins=4)
+            >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+            >>> metric.bounds()
+            AveragePrecisionBounds(low=0.5833, estimate=0.7083, high=0.8333)
+        """
+        if self.thresholds is not None:
+            raise ValueError("`thresholds` must be None for bounds, because they define another curve; use `bins`")
+        with self._all_ranks():
+            self._raise_broken()
+            settings, curve, *_ = self._held()
+            bounds = settings.bounds(curve)
+        return AveragePrecisionBounds(bounds.low, bounds.estimate, bounds.high).to(self.device)
+
+    def _look_at_rows(self, batch: Batch) -> None:
+        """Check once, on the first items, whether the scores are probabilities."""
+        if len(batch.scores):
+            self._rows_unseen = False
+            warn_of_logits(self._settings.inputs, batch)
+
+    def _warn_of_two_scores(self) -> None:
+        """Warn of thresholded predictions, once per metric and never in ``forward``."""
+        if self._warned_of_two_scores or self._state_before_forward is not None:
+            return
+        parts = zip(listed(self._listed("scores")), listed(self._listed("targets")), strict=True)
+        items = [Batch(*part) for part in parts]
+        counts = None
+        if self._settings.bins is not None:
+            counts = sketches.bin_counts(self.sketch) if self._settings.adaptive else self.counts + self.weight_sums
+        inputs = self._settings.inputs
+        in_bins = counts is not None and bool(counts.any())
+        self._warned_of_two_scores = (
+            warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, items)
+        )
+
+    def _held(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
+        """Return the settings of the value, the rankings, their items (None for counts) and the dtype of the scores."""
+        settings = self._settings
+        self._warn_of_two_scores()
+        if self._exchanged is not None:
+            return settings, self._exchanged[0], None, self._exchanged[1]
+        if settings.bins is None or (settings.adaptive and not bool(adaptive.has_bins(self.sketch))):
+            batch, dtype = self._batch(), torch.float32
+            exact = replace(settings, bins=None)
+            return exact, exact.curve(batch), batch, batch.scores.dtype if settings.bins is None else dtype
+        return settings, settings.curve_of_bins(self._binned()), None, torch.float32
+
+    def _curves(self, class_names: Sequence[str] | None = None) -> list[Curve]:
+        """Return the curve of each ranking, for all processes."""
+        with self._all_ranks():
+            self._raise_broken()
+            settings, curve, batch, _ = self._held()
+            if batch is not None:
+                rankings, values = settings.curve(batch, keep_all_groups=True), None
+            else:
+                rankings = settings.curve_of_bins(self._binned(), score=self._lower_ends())
+                values = settings.each(curve)
+            if rankings.weighted:
+                settings.validate_weights()
+        single = settings.inputs.width is None or settings.average == "micro"
+        if single and class_names is not None:
+            raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
+        names = [""] if single else checks.names_of_classes(class_names, len(rankings.m))
+        return curve_records(rankings, settings.convention, names, values)
+
+    def _sample(self, design: Design = "iid") -> ItemSample:  # type: ignore[override]
+        self._raise_broken()
+        settings, curve, batch, scores = self._held()
+        return ItemSample(self._dtype_of_result(scores), settings, curve, batch, self._all_bins, design)
+
+    def _all_bins(self) -> HitCurve:
+        """Return the rankings with all items as hits, so that all nonempty bins are entries."""
+        items = self.counts.sum(2)
+        return self._settings.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))

@@ -1,0 +1,110 @@
+"""Results of ``torch-ap score`` in every form, of exact values and of bounds."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_ap.cli.notes import file_name
+from torch_ap.cli.table_inputs import ALL, is_file
+from torch_ap.cli.tables import Part, Report, Table, comparison_cells, level_heads, number, reason_lines
+
+NO_POSITIVE = "no row is positive, so the measure is undefined"
+_BOUNDS_FORMATS = {"width": ".3g"}  # all other numbers of a table with bounds have 6 digits
+
+
+@dataclass
+class MeasureResult:
+    """Results of one measure.
+
+    Attributes:
+        numbers: numbers of all rows by name, first the value or estimate; ``low``, ``high``, ``chance`` if requested.
+        compared: ``baseline``, its value, then ``difference``, its bounds, ``low``, ``high`` and ``p_value``; or empty.
+        rows: numbers of each group or class by its name, if requested.
+        reasons: reasons for missing or doubtful numbers.
+    """
+
+    numbers: dict[str, float]
+    compared: dict[str, float] = field(default_factory=dict)
+    rows: dict[str, dict[str, float]] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+
+class TableReport(Report):
+    """Results of all measures.
+
+    Args:
+        args: arguments of the command.
+        results: result of each measure by name.
+        facts: name of the file and numbers of rows, groups, classes and positives.
+        convention: meaning of the numbers.
+    """
+
+    def __init__(
+        self, args: argparse.Namespace, results: Mapping[str, MeasureResult], facts: dict[str, Any], convention: str
+    ) -> None:
+        self._args, self._results, self._facts, self._convention = args, results, facts, convention
+        self._first = next(iter(results.values()))
+        low, high = level_heads(args.confidence_level)
+        self._heads = {"at_least": "at least", "at_most": "at most", "low": low, "high": high, "p_value": "p"}
+        self._kind, self._kinds = ("class", "classes") if args.group is None else ("group", "groups")
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the tables of measures, comparisons, and groups or classes; then the reasons."""
+        args, results = self._args, self._results
+        counts = ", ".join(f"{value:,} {name}" for name, value in self._facts.items() if name != "file")
+        columns = list(self._first.numbers)
+        formats = [".4f" if columns[0] == "value" else _BOUNDS_FORMATS.get(x, ".6f") for x in columns]
+        cells = [(name, *map(number, x.numbers.values(), formats)) for name, x in results.items()]
+        title = f"{file_name(args.file)}: {counts}; {self._convention}"
+        yield Table([("measure", *self._with_heads(columns)), *cells], title=title)
+        if self._first.compared:
+            _, *columns = self._first.compared
+            names = (file_name(args.file) if is_file(args.baseline) else args.preds[0], file_name(args.baseline))
+            cells = [
+                (
+                    name,
+                    number(next(iter(x.numbers.values()))),
+                    number(x.compared["baseline"]),
+                    *comparison_cells(x.compared, columns),
+                )
+                for name, x in results.items()
+            ]
+            yield Table([("measure", *names, *self._with_heads(columns)), *cells])
+        if self._first.rows:
+            heads = [head for name, x in results.items() for head in (name, *self._with_heads(_columns_of_rows(x)[1:]))]
+            values = {row: [v for x in results.values() for v in x.rows[row].values()] for row in self._first.rows}
+            yield Table([(self._kind, *heads), *((row, *map(number, x)) for row, x in values.items())])
+        yield from reason_lines({name: x.reasons for name, x in results.items()})
+
+    def records(self) -> Iterator[Sequence[Any]]:
+        """Yield a row per measure and group or class; the mean is called "all" and has the comparison."""
+        numbers, compared = list(self._first.numbers), list(self._first.compared)
+        yield ("measure", self._kind, *numbers, *(x if x == "baseline" else f"compared.{x}" for x in compared))
+        for measure, result in self._results.items():
+            for name, values in result.rows.items():
+                yield (measure, name, *map(values.get, numbers), *(None for _ in compared))
+            yield (measure, ALL, *map(result.numbers.get, numbers), *map(result.compared.get, compared))
+
+    def document(self) -> dict[str, Any]:
+        """Return the facts and ``measures``: numbers, ``compared``, ``groups`` or ``classes``, ``reasons`` by name."""
+        measures: dict[str, Any] = {}
+        for name, result in self._results.items():
+            measures[name] = document = dict[str, Any](result.numbers)
+            value = next(iter(document))
+            if result.compared:
+                baseline, *others = result.compared.items()
+                document["compared"] = {"baseline": self._args.baseline, value: baseline[1], **dict(others)}
+            if result.rows:
+                is_plain = _columns_of_rows(result) == [value]
+                document[self._kinds] = {row: x[value] if is_plain else x for row, x in result.rows.items()}
+            if result.reasons:
+                document["reasons"] = result.reasons
+        return self._facts | {"measures": measures}
+
+    def _with_heads(self, columns: Sequence[str]) -> list[str]:
+        return [self._heads.get(x, x) for x in columns]
+
+
+def _columns_of_rows(result: MeasureResult) -> list[str]:
+    return list(next(iter(result.rows.values())))

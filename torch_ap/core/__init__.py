@@ -1,0 +1,1 @@
+"""Shared core: rankings to numbers, without knowledge of a task."""

@@ -1,0 +1,1 @@
+"""Arguments, messages, arrays, memory and caches."""

@@ -1,0 +1,59 @@
+"""Options of public arguments as types, and their allowed values."""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args, get_origin
+
+import numpy as np
+from torch import Tensor
+
+Thresholds: TypeAlias = int | list[float] | Tensor | None
+BinsArgument: TypeAlias = Literal["half", "adaptive"] | int | list[float] | Tensor | None
+Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
+Average: TypeAlias = Literal["micro", "macro", "weighted", "none"] | None
+Normalization: TypeAlias = Literal["none", "sigmoid", "softmax"] | None
+DenominatorOfChance: TypeAlias = Literal["min", "relevant"]
+Denominator: TypeAlias = DenominatorOfChance | Literal["found"]
+_Named: TypeAlias = Literal["11-point", "11-point-arange", "40-point", "101-point", "all-points", "trapezoid"]
+PointsInterpolation: TypeAlias = _Named | Tensor | None
+Interpolation: TypeAlias = _Named | Literal["nuscenes", "11-point-trec9", "11-point-trec10"] | Tensor | None
+Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
+TopK: TypeAlias = int | Literal["relevant"] | None
+TopKs: TypeAlias = TopK | Sequence[int]
+Gains: TypeAlias = Literal["linear", "exponential"]
+Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
+NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
+CurveAverage: TypeAlias = Literal["micro", "macro"] | None
+MissingQueries: TypeAlias = Literal["neg", "skip", "error"]
+NumRelevant: TypeAlias = Tensor | dict[int, int] | int | None
+BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
+RotatedFormat: TypeAlias = Literal["cxcywhr", "xywhr", "xyxyxyxy"]
+AnyBoxFormat: TypeAlias = BoxFormat | RotatedFormat
+IoUType: TypeAlias = Literal["bbox", "segm", "boundary", "precomputed", "keypoints", "rotated", "intervals"]
+Sigmas: TypeAlias = Sequence[float] | Tensor | np.ndarray[Any, Any] | None
+GroupOf: TypeAlias = Literal["count", "ignore"]
+VOCInterpolation: TypeAlias = Literal["11-point", "11-point-arange", "40-point", "all-points", "101-point"]
+Design: TypeAlias = Literal["iid", "stratified"]
+Sync: TypeAlias = Literal["gather", "exchange"]
+Correction: TypeAlias = Literal["least-squares"] | None
+Similarity: TypeAlias = Literal["cosine", "dot", "euclidean"]
+Normalize: TypeAlias = Literal["true", "pred", "all"]
+
+PILOT = 1 << 16  # scores from which adaptive bins are learnt
+TOLERANCE = 0.01  # width of bounds
+
+
+@functools.cache
+def allowed_values(option: Any) -> tuple[Any, ...]:
+    """Return the names in an option's type, and None if the type allows it; tensors and other types are omitted.
+
+    Example:
+        >>> from torch_ap.core.base.options import CurveAverage, allowed_values
+        >>> allowed_values(CurveAverage)
+        ('micro', 'macro', None)
+    """
+    if get_origin(option) is Literal:
+        return get_args(option)
+    kinds = ((None,) if kind is type(None) else allowed_values(kind) for kind in get_args(option))
+    return tuple(itertools.chain.from_iterable(kinds))

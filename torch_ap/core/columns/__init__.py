@@ -1,0 +1,1 @@
+"""Columns of tables from text, CSV, Parquet and JSON."""

@@ -1,0 +1,147 @@
+"""Shared parts of the table readers: streams, names of columns, batches of rows, and pyarrow, imported on first use."""
+
+import io
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torch_ap.core.base.messages import short_repr, suggest_name
+
+STANDARD_INPUT = "-"
+LONGEST_LINE = 1 << 20
+
+
+class Batch(NamedTuple):
+    """Some rows of a table without pyarrow, in place of its record batch.
+
+    Attributes:
+        num_rows: number of rows.
+        columns: list of values (None for a missing one) or array of each column.
+    """
+
+    num_rows: int
+    columns: Mapping[str, Any]
+
+    def column(self, name: str) -> Any:
+        """Return a column by its name."""
+        return self.columns[name]
+
+
+def pyarrow() -> Any:
+    """Return the package, or raise an error that names the extra."""
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ModuleNotFoundError("tables need pyarrow: pip install pyarrow (extra `files`)") from error
+
+
+def has_pyarrow() -> bool:
+    """Return whether pyarrow can be imported."""
+    try:
+        pyarrow()
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def missing_values(column: Any) -> Any:
+    """Return which values of a column are missing, (N,) bool."""
+    if isinstance(column, list):
+        return np.fromiter((x is None for x in column), bool, len(column))
+    if isinstance(column, np.ndarray) or not column.null_count:
+        return np.zeros(len(column), bool)
+    return column.is_null().to_numpy(zero_copy_only=False)
+
+
+def distinct_values(column: Any) -> tuple[Any, list[Any]] | None:
+    """Return the distinct values of a column in order of occurrence, and the place of each row's value among them.
+
+    Returns:
+        (N,) places, and values; None for a column whose rows are lists.
+    """
+    if isinstance(column, np.ndarray):
+        if column.ndim > 1:
+            return None
+        column = column.tolist()
+    if isinstance(column, list):
+        places: dict[Any, int] = {}
+        return np.fromiter((places.setdefault(x, len(places)) for x in column), np.int64, len(column)), list(places)
+    try:
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    except pyarrow().ArrowNotImplementedError:
+        return None
+    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+
+
+def flat_numbers(column: Any) -> tuple[Any, Any]:
+    """Return the numbers of a column, or of all its lists in order, and the length of each list.
+
+    Returns:
+        (M,) numbers, NaN for a missing one in a list; and (N,) lengths, None for a column of numbers.
+
+    Raises:
+        TypeError: for a column that contains no numbers; the message is its type.
+    """
+    if isinstance(column, list):
+        if not isinstance(column[0], list):
+            return np.array(column, np.float64), None
+        return np.array([x for row in column for x in row], np.float64), np.array(list(map(len, column)))
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind not in "biuf":
+            raise TypeError({"U": "string", "S": "binary"}.get(column.dtype.kind, column.dtype))
+        lengths = None if column.ndim == 1 else np.full(len(column), column.shape[1])
+        return column.ravel().astype(np.uint8 if column.dtype.kind == "b" else column.dtype, copy=False), lengths
+    types, lengths = pyarrow().types, None
+    if types.is_list(column.type) or types.is_fixed_size_list(column.type):
+        lengths = import_module("pyarrow.compute").list_value_length(column).to_numpy(zero_copy_only=False)
+        column = column.flatten()
+    if types.is_boolean(column.type):
+        column = column.cast("uint8")
+    if types.is_decimal(column.type):
+        column = column.cast("float64")
+    if not (types.is_floating(column.type) or types.is_integer(column.type)):
+        raise TypeError(column.type)
+    return column.to_numpy(zero_copy_only=False), lengths
+
+
+@contextmanager
+def open_stream(path: str | Path) -> Iterator[Any]:
+    """Open a file, or standard input, which stays open at the end."""
+    if str(path) != STANDARD_INPUT:
+        with Path(path).open("rb", buffering=LONGEST_LINE) as stream:
+            yield stream
+        return
+    try:
+        number = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):
+        raise ValueError("standard input cannot be read") from None
+    with open(number, "rb", buffering=LONGEST_LINE, closefd=False) as stream:
+        yield stream
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error message, shortened."""
+    text = str(error.args[0] if error.args else error)
+    return short_repr(text.split("\n")[0])[1:-1] if text else type(error).__name__
+
+
+def seekable(stream: io.BufferedReader) -> Any:
+    """Return the stream for readers that seek; a pipe is read to its end first."""
+    return stream if stream.seekable() else io.BytesIO(stream.read())
+
+
+def check_names(path: str | Path, names: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise ValueError unless each of the columns occurs once among the names of a table."""
+    for name in columns:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: must have one column {short_repr(name)}, got {names.count(name)}")
+        if name not in names:
+            listed = short_repr(", ".join(names))[1:-1]
+            raise ValueError(
+                f"{path}: has no column {short_repr(name)}{suggest_name(name, names)}; its columns are {listed}"
+            )

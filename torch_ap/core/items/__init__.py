@@ -1,0 +1,1 @@
+"""Batches of scores and targets, and the settings of an average precision."""

@@ -1,0 +1,333 @@
+"""Input validation of classification: batches of predictions as rankings.
+
+Binary, multiclass and multilabel input become scores of shape (N,) or (N, C) with one ranking per column; other modules
+do not depend on the task.
+
+Sketches of validated items: counts in bins learnt from the first items, see :mod:`torch_ap.core.ranking.adaptive`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.messages import warn_caller
+from torch_ap.core.base.options import NanStrategy, Normalization, allowed_values
+from torch_ap.core.ranking import adaptive, bins, builders, few_items, hit_curve, segments
+from torch_ap.core.ranking.bins import Bins
+from torch_ap.core.ranking.hit_curve import HitCurve
+
+NORMALIZATIONS = allowed_values(Normalization)
+NAN_STRATEGIES = allowed_values(NanStrategy)
+
+
+class Batch(NamedTuple):
+    """Validated items in the layout of the state.
+
+    Attributes:
+        scores: (N,) one ranking, or (N, C) one ranking per column; in the input dtype.
+        target: (N,) or (N, C) of 0 and 1, or (N,) class ids, in the narrowest integer dtype. The largest number of the
+            dtype marks an ignored item.
+        weights: None, (N,), or the shape of ``scores``.
+        broken: on an accelerator (R,) bool, the broken rules of ``values.VALUE_RULES``, else None.
+    """
+
+    scores: Tensor
+    target: Tensor
+    weights: Tensor | None = None
+    broken: Tensor | None = None
+
+
+_FEW_IGNORED = 4  # with up to one ignored item in 4, ranking all items is faster than selecting the others
+
+
+@dataclass(frozen=True)
+class ClassificationInputs:
+    """Input format of one metric, the same for every batch; no decision depends on a batch's values.
+
+    Attributes:
+        width: None for one ranking of (N, ...) scores, else C for (N, C, ...) scores.
+        classes: whether the target is one class id per item (multiclass) instead of 0 or 1 per score.
+        ignore_index: target value of items to ignore.
+        normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for no normalization.
+        scores_in: "unit" if scores must be in [0, 1], "half" if they must be 16-bit numbers, else "".
+        check_values: whether values are checked. Shapes and dtypes always are.
+        nan_strategy: "error" for NaN scores, or "ignore" or "warn" to ignore their items.
+    """
+
+    width: int | None = None
+    classes: bool = False
+    ignore_index: int | None = None
+    normalization: str | None = None
+    scores_in: str = ""
+    check_values: bool = True
+    nan_strategy: str = "error"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ignore_index", checks.integer("ignore_index", self.ignore_index))
+        checks.boolean("validate_args", self.check_values)
+        normalizations = [x for x in NORMALIZATIONS if x != "softmax" or self.classes]  # over the classes
+        checks.one_of("normalization", self.normalization, normalizations)
+        checks.one_of("nan_strategy", self.nan_strategy, NAN_STRATEGIES)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether scores are normalized by a sigmoid or softmax."""
+        return self.normalization not in (None, "none")
+
+    @property
+    def ignoring(self) -> bool:
+        """Whether items may be marked as ignored."""
+        return self.ignore_index is not None or self.nan_strategy != "error"
+
+    @cached_property
+    def top(self) -> int:
+        """Largest target."""
+        return self.width - 1 if self.classes and self.width is not None else 1
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether batches are one ranking without normalization, in which all items with target 0 or 1 count."""
+        usual = self.ignore_index not in (0, 1) and not self.normalizes and self.scores_in != "half"
+        return self.width is None and usual
+
+    @cached_property
+    def target_dtype(self) -> torch.dtype:
+        """Narrowest integer dtype for every target and, above them, the mark of an ignored item."""
+        return next(t for t in (torch.uint8, torch.int16, torch.int32) if torch.iinfo(t).max > self.top)
+
+    def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """Validate a batch and return it in the layout of the state; the input tensors are never changed."""
+        if weights is None and self.plain:
+            small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.scores_in == "unit")
+            if small is not None:
+                return Batch(preds, torch.from_numpy(small[1]))
+        self._check_form(preds, target, weights)
+        preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
+        if self.normalizes:
+            preds = preds if preds.is_floating_point() else preds.to(torch.get_default_dtype())
+            preds = _sigmoid(preds) if self.normalization == "sigmoid" else torch.softmax(preds, 1)
+        ignored = tensors.is_ignored(target, self.ignore_index)
+        missing = self._missing(preds, ignored)
+        if missing is not None:
+            ignored = missing if ignored is None else ignored | missing
+        if ignored is not None and weights is not None and weights.shape == ignored.shape:
+            weights = weights.masked_fill(ignored, 0)
+        broken = self._check_values(preds, target, weights, ignored) if self.check_values else None
+        target = target.to(self.target_dtype)
+        if ignored is not None:
+            target = target.masked_fill(ignored, torch.iinfo(self.target_dtype).max)
+        if broken is not None and missing is not None and self.nan_strategy == "warn":
+            broken[tensors.NAN_SCORE] = missing.any()
+        return Batch(preds, target, weights, broken)
+
+    def validate_now(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+        """Validate a batch, and raise immediately also on an accelerator."""
+        batch = self.validate(preds, target, weights)
+        self.raise_broken(self.without_nan(batch.broken))
+        return batch
+
+    def raise_broken(self, broken: Tensor | None) -> None:
+        """Raise ValueError for the first rule that a batch on an accelerator breaks."""
+        tensors.raise_first(tensors.VALUE_RULES, broken, **self.words)
+
+    @property
+    def words(self) -> dict[str, object]:
+        """Values for the messages of rules."""
+        return {"top": self.top, "range": tensors.RANGES.get(self.scores_in, "")}
+
+    def no_items(self, device: torch.device | None = None) -> Batch:
+        """Return an empty batch."""
+        scores = torch.empty((0,) if self.width is None else (0, self.width), device=device)
+        target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
+        return Batch(scores, target)
+
+    def look_at(self, batch: Batch) -> Tensor | None:
+        """Check a batch in the layout of the state; see :func:`torch_ap.core.base.tensors.check_classification`."""
+        ignored = ~counted(batch.target) if self.ignoring else None
+        return self._check_values(*batch[:3], ignored) if self.check_values else None
+
+    def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
+        """Return which items, or entries of labels, have a NaN score to ignore; on CPU None if there are none."""
+        if self.nan_strategy == "error" or not preds.is_floating_point() or not preds.numel():
+            return None
+        on_cpu = preds.device.type == "cpu"
+        if on_cpu and not bool(preds.max().isnan()):  # the maximum of anything with NaN is NaN
+            return None
+        missing = preds.isnan().any(1) if self.classes else preds.isnan()
+        missing = missing if ignored is None else missing & ~ignored
+        if on_cpu and self.nan_strategy == "warn" and bool(missing.any()):
+            warn_caller(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
+        return missing
+
+    @property
+    def _left_out(self) -> str:
+        what = "items" if self.classes or self.width is None else "scores"
+        return f"by `nan_strategy='warn'`, {what} left out"
+
+    def without_nan(self, broken: Tensor | None) -> Tensor | None:
+        """Return the broken rules without NaN scores if these only cause a warning, which is raised now."""
+        if broken is None or self.nan_strategy != "warn":
+            return broken
+        if bool(broken[tensors.NAN_SCORE]):
+            self.warn_of_nan()
+        return broken & (torch.arange(len(broken), device=broken.device) != tensors.NAN_SCORE)
+
+    def warn_of_nan(self) -> None:
+        """Warn about NaN scores that were ignored on an accelerator, without their number."""
+        warn_caller(f"`preds` held NaN; {self._left_out}", UserWarning)
+
+    def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
+        tensors.scores("preds", preds)
+        tensors.integer_target(target)
+        if self.width is not None:
+            tensors.columns(preds, self.width, "num_classes" if self.classes else "num_labels")
+        if self.classes:
+            tensors.class_target(preds, target)
+        else:
+            tensors.same_shape(preds, target)
+        if weights is not None:
+            an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
+            tensors.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
+        if preds.device != target.device or weights is not None:
+            tensors.same_device(preds=preds, target=target, weights=weights)
+
+    def _rows(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Reshape (N, ...) to (N,), and (N, C, ...) to (N, C)."""
+
+        def rows(values: Tensor, by_column: bool) -> Tensor:
+            if not by_column:
+                return values if values.ndim == 1 else values.flatten()
+            return values if values.ndim == 2 else values.movedim(1, -1).reshape(-1, values.shape[1])
+
+        wide = self.width is not None
+        if weights is not None:
+            weights = rows(weights.detach(), wide and weights.ndim == preds.ndim)
+            weights = segments.as_float64(weights) if weights.dtype == torch.int64 else weights  # as floats may follow
+        return rows(preds, wide), rows(target, wide and not self.classes), weights
+
+    def _check_values(
+        self, preds: Tensor, target: Tensor, weights: Tensor | None, ignored: Tensor | None
+    ) -> Tensor | None:
+        if ignored is not None:
+            preds = preds.masked_fill(ignored[:, None] if self.classes else ignored, 0)
+            target = target.masked_fill(ignored, 0)
+        scores_in = "" if self.normalizes and self.scores_in == "unit" else self.scores_in
+        return tensors.check_classification(preds, target, weights, top=self.top, scores_in=scores_in)
+
+
+def counted(target: Tensor) -> Tensor:
+    """Return which targets are not marked as ignored: bool, in the shape of ``target``."""
+    return target != torch.iinfo(target.dtype).max
+
+
+def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> HitCurve:
+    """Return the hit curve of each ranking of a batch: one, or one per column.
+
+    Args:
+        batch: result of :meth:`ClassificationInputs.validate`.
+        ignoring: whether items may be marked as ignored.
+        keep_all_groups: whether tie groups without a hit remain as entries.
+    """
+    scores, target, weights = batch.scores, batch.target, batch.weights
+    if ignoring:
+        kept = counted(target)
+        if scores.ndim == target.ndim == 2 and not bool(kept.all()):
+            return _curve_of_ragged(batch, kept, keep_all_groups)
+        scores, target = (scores, target) if target.ndim == 2 else (scores[kept], target[kept])
+        weights = weights if weights is None or target.ndim == 2 else weights[kept]
+    if scores.ndim == 1:
+        return builders.from_scores(scores, target, weight=weights, keep_all_groups=keep_all_groups)
+    return builders.from_columns(scores, target, weight=weights, keep_all_groups=keep_all_groups)
+
+
+def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> Tensor:
+    """Return the (C, B, 2) misses and hits of a batch in each bin, highest bin first, without a device sync."""
+    kept = counted(batch.target) if ignoring else None
+    return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+
+
+def add_to_bins(totals: Tensor, batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> bins.Sum:
+    """Return the sum of earlier counts and ``bins_of`` a batch."""
+    kept = counted(batch.target) if ignoring else None
+    return bins.add(totals, batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+
+
+def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCurve:
+    """Return the curves of columns with ignored items, which are rankings of unequal length.
+
+    If only the hits matter and few items are ignored, these are ranked last and then removed.
+    """
+    items, columns = batch.scores.shape
+    counts = kept.sum(0)
+    if (
+        batch.weights is None
+        and not keep_all_groups
+        and int(counts.sum()) * _FEW_IGNORED >= kept.numel() * (_FEW_IGNORED - 1)
+    ):
+        scores, target = (
+            batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype)),
+            batch.target.masked_fill(~kept, 0),
+        )
+        return hit_curve.drop_misses_beyond(builders.from_columns(scores, target), counts)
+    place = kept.t().flatten().nonzero().squeeze(1)
+    weights = None
+    if batch.weights is not None:
+        weights = bins.spread(batch.weights, batch.scores).t().flatten()[place]
+    return builders.from_scores(
+        batch.scores.t().flatten()[place],
+        batch.target.t().flatten()[place],
+        segment=place // items,
+        segments_count=columns,
+        weight=weights,
+        keep_all_groups=keep_all_groups,
+    )
+
+
+def _lowest(dtype: torch.dtype) -> float:
+    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _sigmoid(logits: Tensor) -> Tensor:
+    """Return the sigmoid; on CPU with NumPy, so that ties remain.
+
+    torch computes the last few values of an array in another way, which may change the last bit. Equal scores would no
+    longer tie, and the value would depend on the batches.
+    """
+    if logits.device.type != "cpu":
+        return torch.sigmoid(logits)
+    wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    with np.errstate(over="ignore"):  # for logits whose sigmoid is 0
+        return torch.from_numpy(1 / (1 + np.exp(-wide.numpy()))).to(logits.dtype)
+
+
+def add_batch(sketch: Tensor, batch: Batch, settings: Bins, *, ignoring: bool) -> Tensor:
+    """Return the sketch plus all items of a batch; an empty sketch learns its bins from the first items.
+
+    Args:
+        sketch: (C, B, 5); C is 1 for (N,) scores.
+        batch: validated items.
+        settings: settings of the bins.
+        ignoring: whether items may be marked as ignored.
+    """
+    scores = batch.scores if batch.scores.ndim == 2 else batch.scores[:, None]
+    kept = counted(batch.target) if ignoring else None
+    if not bool(adaptive.has_bins(sketch)):
+        pilot = scores[: settings.pilot]
+        if kept is not None:
+            counts = bins.spread(kept[: len(pilot)], pilot) if kept.ndim == 1 else kept[: len(pilot)]
+            pilot = segments.as_float64(pilot).masked_fill(~counts, torch.nan)
+        sketch = adaptive.learn_bins(pilot, sketch.shape[1])
+    more = adaptive.count_items(sketch, scores, batch.target, weight=batch.weights, kept=kept)
+    return adaptive.add_counts(sketch, more)
+
+
+def bin_counts(sketch: Tensor) -> Tensor:
+    """Return the (C, B, 2) misses and hits, highest bin first: counts, or sums of weights if any weight was passed."""
+    weights = adaptive.sketch_weights(sketch)
+    counts = adaptive.sketch_counts(sketch)
+    return (counts + weights if bool(weights.any()) else counts).flip(1)

@@ -1,0 +1,1 @@
+"""Measures of hit curves: average precision, counts, interpolation, averaging and bounds."""

@@ -1,0 +1,263 @@
+"""Interpolated precision, and areas under the precision-recall curve other than the plain step sum.
+
+Interpolated precision at recall level l is the highest precision at any recall of at least l (Salton & McGill 1983;
+Everingham et al. 2010, section 4.2). TREC and VOC 2007 average it over 11 fixed levels, COCO over 101. VOC 2010
+uses the area under the interpolated curve.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.measures.ties import tie_rule
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+
+_MOST_HITS = 2.0**62
+_LEAST_PRECISION = 0.1  # of nuScenes
+_RECALL_TOLERANCE = 1e-12  # relative; a rounded sum of fractional weights can be below the level that it should equal
+
+LEVELS = {
+    "11-point": np.arange(11) / 10,
+    "11-point-arange": np.arange(0, 1.1, 0.1),
+    "40-point": np.arange(1, 41) / 40,
+    "101-point": np.linspace(0, 1, 101),
+    "nuscenes": np.linspace(0, 1, 101)[11:],
+}
+
+
+def recall_levels(name: str, device: torch.device | str = "cpu") -> Tensor:
+    """Return the recall levels of a named convention, float64.
+
+    - "11-point": j / 10, rounded once, so that the comparison with h / m is exact: 3 of 10 hits reach the level 0.3.
+    - "11-point-arange": ``numpy.arange(0, 1.1, 0.1)``, as in Python versions of VOC's evaluation since py-faster-rcnn.
+      Its levels 0.3, 0.6 and 0.7 are one bit larger: 3 of 10 hits do not reach 0.30000000000000004.
+    - "40-point": j / 40 from 1 / 40 on, as in KITTI.
+    - "101-point": COCO's ``numpy.linspace(0, 1, 101)``. Some levels are one bit larger than j / 100. COCO's published
+      numbers use them.
+    - "nuscenes": the levels of "101-point" above 0.1.
+    """
+    return segments.as_float64(torch.from_numpy(LEVELS[name]).to(device))
+
+
+def precision_at_levels(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Return the interpolated precision of each ranking at each recall level.
+
+    Args:
+        curve: S rankings, tie groups as thresholds.
+        levels: (L,) floating recall levels in [0, 1], in any order. Recall is compared with them in their dtype.
+
+    Returns:
+        (S, L) float64; 0 at levels that are not reached, NaN without relevant items.
+    """
+    precision = max_at_levels(curve, _precision(curve), levels)
+    arrays.native(precision)[~(curve.native.m > 0)] = torch.nan
+    return precision
+
+
+def max_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missing: float = 0.0) -> Tensor:
+    """Return the highest value of the entries whose recall is at least each level: (S, L) float64.
+
+    Args:
+        curve: S rankings.
+        values: (E,) float64, one per entry.
+        levels: (L,) as in :func:`precision_at_levels`.
+        missing: result at levels that no entry reaches; at most the lowest value.
+    """
+    highest = max_at_recall(values, *_comparable(curve, levels), curve.native.offsets, missing=missing)
+    return highest if curve.parts is None else curve.parts.highest(highest)
+
+
+def max_at_recall(values: Tensor, recall: Tensor, levels: Tensor, offsets: Any, *, missing: float = 0.0) -> Tensor:
+    """Return :func:`max_at_levels` from the recall of the entries: (E,) float64, ascending in each ranking."""
+    native_recall, bounds, ends = (arrays.native(x) for x in (recall, levels, offsets))
+    if arrays.some(bounds[1:] < bounds[:-1]):
+        ordered, places = levels.sort()
+        return max_at_recall(values, recall, ordered, offsets, missing=missing).index_select(1, places.argsort())
+    counts, width = ends[1:] - ends[:-1], len(levels) + 1
+    reached = arrays.namespace(native_recall).searchsorted(bounds, native_recall, side="right")
+    filled = arrays.places(counts > 0)  # rankings without entries reach no level
+    last = arrays.repeat((arrays.steps(len(filled), counts) + 1) * width - 1, counts[filled])
+    table = values.new_full((len(filled) * width,), missing)  # highest level first, for the running maximum
+    arrays.raise_to(arrays.native(table), last - reached, arrays.native(values))
+    best = arrays.native(table.reshape(-1, width)[:, :-1].cummax(1).values)
+    highest = values.new_full((len(counts), len(levels)), missing)
+    arrays.native(highest)[filled] = arrays.namespace(best).flip(best, (1,))
+    return highest
+
+
+def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:
+    """Return the mean of :func:`max_at_levels` over levels, (S,) float64, without the (S, L) table.
+
+    The highest value from an entry on is weighted by the number of levels that this entry is the first to reach.
+
+    Args:
+        curve: S rankings.
+        values: (E,) float64, at least 0.
+        levels: (L,) as in :func:`precision_at_levels`.
+    """
+    best, start = segments.maximum_from_right(values, curve.offsets), curve.offsets[:-1]
+    recall, bounds = _comparable(curve, levels.sort().values)
+    reached = torch.searchsorted(bounds, recall, right=True)
+    before = torch.cat([reached.new_zeros(1), reached[:-1]])
+    before[start[curve.offsets.diff() > 0]] = 0
+    total: Tensor = curve.total(best * (reached - before))
+    return total / len(levels)
+
+
+def best_entries(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Return the entry of one ranking with the interpolated precision at each level: (L,) int64, E if there is none.
+
+    If several entries have this precision, the result is the last one, which has the highest recall.
+    """
+    precision = _precision(curve)
+    highest = max_at_levels(curve, precision, levels, missing=-torch.inf)[0]
+    best = segments.maximum_from_right(precision, curve.offsets)
+    # the envelope never rises: it keeps a value up to the last entry with that precision
+    last = torch.searchsorted(-best, -highest, right=True) - 1
+    return torch.where(torch.isneginf(highest) | (curve.m == 0), len(best), last)
+
+
+@arrays.quiet
+def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the recall of each entry, (E,), and the levels: both float64, rounded to the dtype of the levels."""
+    counts = curve.native
+    m = arrays.repeat(segments.as_float64(counts.m), counts.offsets[1:] - counts.offsets[:-1])
+    recall = arrays.tensor(segments.as_float64(counts.cumulative_hits) / m)
+    if curve.weighted and curve.some(curve.hits != curve.hits.floor()):
+        recall = recall * (1 + _RECALL_TOLERANCE)
+    return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
+
+
+def precision_at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
+    """Return the highest precision with at least each number of hits.
+
+    Args:
+        curve: S rankings without weights.
+        counts: (S, L) int64 numbers of hits.
+
+    Returns:
+        (S, L) float64; 0 if the ranking has fewer hits, NaN without relevant items.
+    """
+    precision = torch.cat([envelope(curve), segments.as_float64(curve.m).new_zeros(1)])
+    counts = counts.clamp(min=1)
+    if curve.parts is not None and len(curve.hits):  # subtract the hits of the parts above this one
+        first = curve.offsets[:-1].clamp(max=len(curve.hits) - 1)
+        counts = counts - curve.hits_above[first][:, None]
+    entry = segments.first_reaching(curve.hits, curve.offsets, counts)
+    highest = precision[entry] if curve.parts is None else curve.parts.highest(precision[entry])
+    return torch.where(curve.m[:, None] > 0, highest, torch.nan)
+
+
+def trec_cuts(m: Tensor, levels: Tensor, version: int) -> Tensor:
+    """Return the number of hits that reaches each recall level by trec_eval's rule: (S, L) int64.
+
+    Up to version 9 it is int(l m + 0.9), which can be below l m. Version 10 rounds l m, with halves rounded up.
+    """
+    hits = segments.as_float64(m)[:, None] * segments.as_float64(levels.to(m.device))
+    hits = hits.clamp(max=_MOST_HITS)  # above, int64 would overflow
+    if version == 9:
+        return (hits + 0.9).to(torch.int64)
+    whole = hits.floor()
+    return (whole + (hits - whole >= 0.5)).to(torch.int64)
+
+
+def area_over_all_points(curve: HitCurve) -> Tensor:
+    """Return the area under the interpolated precision-recall curve: (S,) float64.
+
+    It is (1 / m) * the sum over hits of the highest precision at the recall of the hit or any higher recall.
+    """
+    m = segments.as_float64(curve.m)
+    area = curve.total(segments.as_float64(curve.hits) * envelope(curve))
+    return torch.where(m > 0, area / m, torch.nan)
+
+
+def nuscenes_precision(curve: HitCurve) -> tuple[Tensor, Tensor]:
+    """Return the (90,) recall levels of nuScenes, and its precision there, (S, 90) float64.
+
+    Precision p is linear between the points (r, p) of successive thresholds, constant from recall 0 to the first point,
+    and 0 beyond the last point. The result is max(p - 0.1, 0) / 0.9, and NaN without relevant items.
+    """
+    levels, m = recall_levels("nuscenes", curve.m.device), segments.as_float64(curve.m)
+    entry_m = m[curve.segment]
+    start, end = (segments.as_float64(x) / entry_m for x in (curve.hits_above, curve.cumulative_hits))
+    above = segments.as_float64(curve.items_above)
+    low = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, curve.precision)
+    # a level equal to the recall of points has the precision of the last of them
+    first, last = (torch.searchsorted(levels, x) for x in (start, end))
+    offsets = segments.from_counts(last - first)
+    entry = segments.ids(offsets)
+    level = first[entry] + torch.arange(len(entry), device=entry.device) - offsets[entry]
+    slope = (curve.precision - low) / torch.where(end > start, end - start, 1)
+    precision = torch.zeros((len(m), len(levels)), dtype=m.dtype, device=m.device)
+    precision[curve.segment[entry], level] = low[entry] + slope[entry] * (levels[level] - start[entry])
+    if curve.parts is not None:
+        precision = curve.parts.highest(precision)
+    hits = segments.as_float64(curve.total(curve.hits))[:, None]
+    whole = hits / segments.as_float64(curve.n).clamp(min=1)[:, None]
+    precision = torch.where(levels == hits / m[:, None], whole, precision)
+    scaled = (precision - _LEAST_PRECISION).clamp(min=0) / (1 - _LEAST_PRECISION)
+    return levels, torch.where(m[:, None] > 0, scaled, torch.nan)
+
+
+def trapezoid(curve: HitCurve) -> Tensor:
+    """Return the area under straight lines between the points (r, p) of successive thresholds: (S,) float64.
+
+    The lines start at (0, p(1)). They overestimate the curve between the points (Davis & Goadrich 2006). The area is
+    included because it occurs in publications.
+    """
+    m = segments.as_float64(curve.m)
+    end = curve.precision
+    above = segments.as_float64(curve.items_above)
+    start = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, end)
+    area = curve.total(segments.as_float64(curve.hits) * ((start + end) / 2))
+    return torch.where(m > 0, area / m, torch.nan)
+
+
+def order_ties(curve: HitCurve, ties: str) -> HitCurve:
+    """Return the curve with each tie group in the order of the rule, "optimistic" or "pessimistic".
+
+    The result has one entry per hit, without ties.
+
+    Raises:
+        ValueError: for a rule that does not order the items of a group.
+    """
+    rule = tie_rule(ties)
+    if not rule.is_ordered:
+        raise_invalid("ties", "must be a rule that orders equal scores", ties)
+    group = torch.repeat_interleave(torch.arange(len(curve.hits), device=curve.hits.device), curve.hits)
+    first = curve.hits.cumsum(0) - curve.hits
+    inside = torch.arange(len(group), device=group.device) - first[group]
+    misses = rule.hit_places(curve.hits, curve.items)[0][group]
+    ones = torch.ones_like(inside)
+    return HitCurve(
+        hits=ones,
+        items=ones,
+        hits_above=curve.hits_above[group] + inside,
+        items_above=curve.items_above[group] + inside + misses,
+        score=None if curve.score is None else curve.score[group],
+        offsets=segments.from_counts(segments.total(curve.hits, curve.offsets)),
+        n=curve.n,
+        m=curve.m,
+        parts=curve.parts,
+    )
+
+
+def envelope(curve: HitCurve) -> Tensor:
+    """Return the highest precision from each entry to the end of its ranking, (E,) float64."""
+    highest = segments.maximum_from_right(_precision(curve), curve.offsets)
+    if curve.parts is None:
+        return highest
+    first = torch.where(curve.offsets.diff() > 0, torch.cat([highest, highest.new_zeros(1)])[curve.offsets[:-1]], 0)
+    return torch.maximum(highest, segments.repeat(curve.parts.highest_below(first), curve.offsets.diff()))
+
+
+def _precision(curve: HitCurve) -> Tensor:
+    """Return the precision at each entry, (E,) float64; 0 before the first hit."""
+    counts = curve.native
+    has_hit = counts.cumulative_hits > 0
+    return arrays.tensor(arrays.namespace(has_hit).where(has_hit, counts.precision, 0))

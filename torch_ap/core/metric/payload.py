@@ -1,0 +1,176 @@
+"""Conversion of the state of a metric to bytes and back, for results of separate jobs.
+
+=========  =====  ============================================================================
+field      bytes  content
+=========  =====  ============================================================================
+name       8      ``torch_ap``
+version    2      of this format, little-endian like all numbers here
+length     8      of all fields, from the name to the checksum
+header     4 + x  its length, and JSON: class, number of updates, name and form of each state
+states     ...    the values of each state, by zlib where that makes them shorter
+checksum   16     BLAKE2b of all preceding fields
+=========  =====  ============================================================================
+
+No field is executed: the bytes become numbers, which pass the checks of every state of another metric.
+"""
+
+import hashlib
+import json
+import math
+import struct
+import sys
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base.messages import raise_invalid, short_repr
+
+VERSION = 1
+_NAME = b"torch_ap"
+_START = struct.Struct("<8sHQ")
+_HEADER = struct.Struct("<I")
+_CHECKSUM = 16
+_SAMPLE = 1 << 16  # bytes of a state that decide whether to compress the rest
+_MAX_RATIO = 0.9  # of compressed to raw bytes
+_TOO_MANY = 1 << 48  # numbers of a state, or updates
+_MOST_DIMENSIONS = 8
+_DTYPES = {
+    str(x).removeprefix("torch."): x
+    for x in (
+        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    )
+}
+
+
+def written(kind: str, updates: int, states: Mapping[str, Tensor | None]) -> bytes:
+    """Return the payload of a metric.
+
+    Args:
+        kind: name of its class.
+        updates: number of its updates.
+        states: the states by name; None for an empty list.
+    """
+    forms: list[list[Any]] = []
+    parts: list[bytes] = []
+    for name, state in states.items():
+        if state is None:
+            forms.append([name])
+            continue
+        raw = _raw(state)
+        packed = zlib.compress(raw, 1) if _shrinks(raw) else raw
+        forms.append([name, str(state.dtype).removeprefix("torch."), list(state.shape), len(packed), packed is not raw])
+        parts.append(packed)
+    header = json.dumps({"class": kind, "updates": updates, "order": sys.byteorder, "states": forms}).encode()
+    body = [_HEADER.pack(len(header)), header, *parts]
+    length = _START.size + sum(map(len, body)) + _CHECKSUM
+    whole = b"".join([_START.pack(_NAME, VERSION, length), *body])
+    return whole + _checksum(whole)
+
+
+def read(data: Any, kind: str) -> tuple[int, dict[str, Tensor | None]]:
+    """Return the number of updates and the states by name of a payload.
+
+    Args:
+        data: bytes.
+        kind: required name of the class.
+
+    Raises:
+        TypeError: if ``data`` is not bytes.
+        ValueError: if ``data`` is no payload, is incomplete or changed, or has a newer version or another class.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise_invalid("data", "must be bytes", data, TypeError)
+    data = bytes(data)
+    _check_whole(data)
+    header, start = _header_of(data)
+    if header["class"] != kind:
+        raise ValueError(f"`data` must come from a {kind}, got the state of a {header['class']}")
+    if header["order"] != sys.byteorder:
+        raise ValueError(f"`data` must be of this machine's order of bytes, {sys.byteorder}, got {header['order']}")
+    states: dict[str, Tensor | None] = {}
+    for name, *form in header["states"]:
+        states[name] = None
+        if form:
+            dtype, shape, size, packed = form
+            states[name] = _tensor(data[start : start + size], _DTYPES[dtype], shape, packed)
+            start += size
+    if start != len(data) - _CHECKSUM:
+        raise ValueError("`data` must contain its states and nothing else")
+    return header["updates"], states
+
+
+def _check_whole(data: bytes) -> None:
+    if data[: len(_NAME)] != _NAME[: len(data)] or not data:
+        raise ValueError(f"`data` must come from `to_bytes()` of a metric of torch_ap, got {short_repr(data[:16])}")
+    if len(data) < _START.size:
+        raise ValueError(f"`data` must be complete, got the first {len(data)} bytes")
+    _, version, length = _START.unpack_from(data)
+    if version > VERSION:
+        raise ValueError(f"`data` must be of a version up to {VERSION}, got {version}: a newer torch_ap wrote it")
+    if length != len(data):
+        raise ValueError(f"`data` must be complete, {length} bytes long, got {len(data)}")
+    if (
+        version < 1
+        or len(data) < _START.size + _HEADER.size + _CHECKSUM
+        or _checksum(data[:-_CHECKSUM]) != data[-_CHECKSUM:]
+    ):
+        raise ValueError("`data` must be as `to_bytes()` wrote it, got bytes that have changed (wrong checksum)")
+
+
+def _header_of(data: bytes) -> tuple[dict[str, Any], int]:
+    """Return the header, and the offset of the states."""
+    (size,) = _HEADER.unpack_from(data, _START.size)
+    start = _START.size + _HEADER.size + size
+    try:
+        header = json.loads(data[start - size : start])
+        known = isinstance(header, dict) and header.keys() == {"class", "updates", "order", "states"}
+        known = known and type(header["updates"]) is int and 0 <= header["updates"] < _TOO_MANY
+        known = known and all(map(_is_form, header["states"]))
+    except (ValueError, TypeError, RecursionError):
+        known = False
+    if not known:
+        raise ValueError("`data` must have a header that describes its states")
+    return header, start
+
+
+def _is_form(form: Any) -> bool:
+    if not isinstance(form, list) or not form or not isinstance(form[0], str) or len(form) not in (1, 5):
+        return False
+    if len(form) == 1:
+        return True
+    _, dtype, shape, size, packed = form
+    numbers = isinstance(shape, list) and all(type(x) is int and x >= 0 for x in [*shape, size])
+    numbers = numbers and len(shape) <= _MOST_DIMENSIONS and math.prod(x for x in shape if x) < _TOO_MANY
+    return numbers and isinstance(dtype, str) and dtype in _DTYPES and isinstance(packed, bool)
+
+
+def _tensor(data: bytes, dtype: torch.dtype, shape: list[int], packed: bool) -> Tensor:
+    size = math.prod(shape) * torch.empty((), dtype=dtype).element_size()
+    if packed:
+        try:
+            data = zlib.decompressobj().decompress(data, size + 1)
+        except zlib.error:
+            data = b""
+    if len(data) != size:
+        raise ValueError(f"`data` must contain states of the size in its header, {size} bytes, got {len(data)}")
+    if not size:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape)
+
+
+def _raw(state: Tensor) -> bytes:
+    flat = state.detach().cpu().contiguous().flatten()
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def _shrinks(raw: bytes) -> bool:
+    sample = raw[:_SAMPLE]
+    return len(zlib.compress(sample, 1)) < _MAX_RATIO * len(sample)
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_CHECKSUM).digest()

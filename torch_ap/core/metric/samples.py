@@ -1,0 +1,83 @@
+"""Sample ids, which mark repeated samples, as from a distributed sampler that pads its last batch.
+
+The first copy of a sample counts, in the order of processes, then of updates; later copies are ignored, whatever their
+scores. Cheap checks detect different samples with one id: targets must be equal, or for images the numbers of
+ground truths.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import memory, tensors
+from torch_ap.core.base.class_names import is_int64
+from torch_ap.core.base.messages import raise_invalid
+
+STATE = "sample_ids"
+SampleIds: TypeAlias = Tensor | Sequence[int] | None
+
+
+def validate_sample_ids(value: Any, shape: torch.Size, device: torch.device, unit: str) -> Tensor | None:
+    """Return the ids of a batch as a copy, flat int64; None for None.
+
+    Args:
+        value: integers, one per sample, as a tensor or a list.
+        shape: shape of the samples.
+        device: device of the batch.
+        unit: a sample's name in messages.
+    """
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        value = memory.to_device(_ids_from_list(value), device)
+    tensors.tensor(STATE, value, hint=", a list of integers or None")
+    tensors.integers(STATE, value)
+    if value.shape != shape:
+        raise ValueError(f"`{STATE}` must be one per {unit}, {tuple(shape)}, got shape {tuple(value.shape)}")
+    if value.device != device:
+        raise ValueError(f"`{STATE}` must be on the device of the batch, {device}, got {value.device}")
+    return memory.copy(value.detach().flatten()).to(torch.int64)
+
+
+def _ids_from_list(value: Sequence[Any]) -> Tensor:
+    """Return a list of integers as a tensor, or raise TypeError for the first entry that is not an integer."""
+    try:
+        ids = np.asarray(value)
+    except (TypeError, ValueError):  # ragged lists, tensors on an accelerator
+        ids = np.empty(0)
+    if len(value) and (ids.dtype.kind != "i" or ids.ndim > 1):
+        first = next((index for index, x in enumerate(value) if not is_int64(x)), 0)
+        advice = "; convert names with `torch_ap.IndexEncoder`" if isinstance(value[first], str) else ""
+        raise_invalid(f"{STATE}[{first}]", f"must be an integer that int64 represents{advice}", value[first], TypeError)
+    return torch.from_numpy(ids.astype(np.int64))
+
+
+def first_copies(ids: Tensor, key: Tensor, name: str = "targets") -> Tensor | None:
+    """Return which samples are the first of their id, (N,) bool; None if all are.
+
+    Args:
+        ids: (N,) int64.
+        key: (N, ...) values in which copies of a sample must agree.
+        name: name of the values in the message.
+
+    Raises:
+        ValueError: if two different samples have one id.
+    """
+    order = ids.argsort(stable=True)
+    ordered = ids[order]
+    new = torch.ones_like(ordered, dtype=torch.bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    if bool(new.all()):
+        return None
+    first = order[new][new.cumsum(0) - 1]
+    own, expected = key[order], key[first]
+    differs = (own != expected) & ((own == own) | (expected == expected))  # NaN equals NaN here
+    differs = differs.flatten(1).any(1) if key.ndim > 1 else differs
+    if bool(differs.any()):
+        raise ValueError(
+            f"`{STATE}` must be unique per sample, got {int(ordered[differs][0])} with two different {name}"
+        )
+    return torch.zeros_like(new).index_fill_(0, order[new], True)

@@ -1,0 +1,393 @@
+"""States of a metric: their form, their checks, their bytes, and the headers that processes exchange.
+
+A *list state* is a list of tensors of (N, ...) rows, one per batch. Every path into a state, batches, merged metrics,
+checkpoints, bytes and states of torchmetrics' classes, validates its input in the same way. Incompatible data raises an
+error and leaves the metric unchanged.
+
+Texts about metrics: settings in ``repr``, class and settings in messages, classes in results.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from torch_ap.core.base import checks, memory, tensors
+from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
+from torch_ap.core.metric import payload, samples
+
+M = TypeVar("M", bound=Metric)
+
+Held: TypeAlias = Mapping[str, Sequence[Tensor]]
+
+NEVER = 1 << 62  # number of the first update that broke a rule, if no update did
+_MAX_DIMENSIONS = 3  # of a list state
+_DTYPES = (*tensors.SCORES, torch.bool)
+_ABSENT = -1  # in headers
+
+
+class AnySize(Sequence[tuple[Any, ...]]):
+    """Shapes of rows of any size with as many dimensions as one of some tuples: ``AnySize(("d",))``."""
+
+    def __init__(self, *tails: tuple[str, ...]) -> None:
+        self._tails = tails
+
+    def __contains__(self, tail: object) -> bool:
+        return isinstance(tail, tuple) and any(len(tail) == len(x) for x in self._tails)
+
+    def __len__(self) -> int:
+        return len(self._tails)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._tails[place]
+
+
+class Form(NamedTuple):
+    """Allowed tensors of a list state.
+
+    Attributes:
+        dtypes: the allowed dtypes.
+        tails: the allowed shapes after the first dimension.
+    """
+
+    dtypes: Sequence[torch.dtype]
+    tails: Sequence[tuple[int, ...]] = ((),)
+
+
+def checked_form(
+    given: Mapping[str, Any], defaults: Mapping[str, Any], forms: Mapping[str, Form], device: torch.device
+) -> dict[str, Any]:
+    """Return copies of the states of another metric on a device, after a check of their form.
+
+    Their owner may write to the originals later.
+
+    Args:
+        given: the states by name.
+        defaults: the states of an empty metric by name.
+        forms: the form of each list state.
+        device: the device of the copies.
+
+    Raises:
+        ValueError: for missing states, unknown states, or states of another form.
+    """
+    if missing := sorted(defaults.keys() - given.keys()):
+        raise ValueError(f"must hold all states of the metric, lacks `{missing[0]}`")
+    if foreign := sorted(str(name) for name in given.keys() - defaults.keys()):
+        raise ValueError(f"must hold no other states than {sorted(defaults)}, got `{foreign[0]}`")
+    state: dict[str, Any] = {}
+    for name, default in defaults.items():
+        if not isinstance(default, Tensor):
+            state[name] = [part.detach().to(device, copy=True) for part in tensors_of(name, given[name])]
+            for place, part in enumerate(state[name]):
+                _check_form(f"{name}[{place}]", part, forms[name])
+        else:
+            state[name] = tensors_of(name, [given[name]])[0].detach().to(device, copy=True)
+            _check_form(name, state[name], Form([default.dtype], [tuple(default.shape[1:])]), len(default))
+    return state
+
+
+def tensors_of(name: str, value: Any) -> list[Tensor]:
+    """Return the tensors of a list state, or a single tensor as a list.
+
+    Raises:
+        ValueError: if the value is no list of tensors.
+    """
+    parts = [value] if isinstance(value, Tensor) else value
+    if not isinstance(parts, list | tuple):
+        raise_invalid(name, "must be a list of tensors", Plain(type(parts).__name__))
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise_invalid(name, "must hold tensors", Plain(type(part).__name__))
+    return list(parts)
+
+
+def listed(state: Any) -> list[Tensor]:
+    """Return the tensors of a list state, which a sync may have joined and Dask may have turned into a tuple."""
+    return [state] if isinstance(state, Tensor) else list(state)
+
+
+def _check_form(name: str, value: Tensor, form: Form, rows: int | None = None) -> None:
+    if value.dtype not in form.dtypes or value.layout != torch.strided:
+        known = " or ".join(map(str, form.dtypes))
+        raise ValueError(f"`{name}` must be dense and of {known}, got {value.layout}, {value.dtype}")
+    fits = value.ndim and tuple(value.shape[1:]) in form.tails and rows in (None, len(value))
+    if not fits:
+        first = "N" if rows is None else str(rows)
+        known = " or ".join(f"({', '.join([first, *map(str, tail)])})" for tail in form.tails)
+        raise_invalid(name, f"must have shape {known}", tuple(value.shape))
+
+
+def joined(held: Held) -> dict[str, Tensor]:
+    """Return each list state that contains anything as one tensor."""
+    return {name: memory.concatenate(parts) for name, parts in held.items() if parts}
+
+
+def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Tensor] | None) -> list[int]:
+    """Return the numbers that a process sends before tensors: identity and form of each list state.
+
+    Args:
+        identity: the digest of the settings of the metric.
+        names: the names of the list states.
+        local: the list states of this process that contain anything; None if joining them failed.
+    """
+    if local is None:
+        return [0, *identity]
+    descriptions = [
+        [_DTYPES.index(x.dtype), *x.shape, *[_ABSENT] * (_MAX_DIMENSIONS - x.ndim)]
+        if (x := local.get(name)) is not None
+        else [_ABSENT] * (1 + _MAX_DIMENSIONS)
+        for name in names
+    ]
+    return [1, *identity, *(number for description in descriptions for number in description)]
+
+
+def read_headers(headers: Sequence[Sequence[int]], identity_size: int, names: Sequence[str]) -> list[Held]:
+    """Return the list states of each process as tensors without memory; all processes get the same or the same error.
+
+    Raises:
+        ValueError: if a process has a metric of other settings.
+    """
+    for rank, words in enumerate(headers):
+        if words[1 : identity_size + 1] != headers[0][1 : identity_size + 1]:
+            raise ValueError(f"every rank must have a metric of the same settings, not so on ranks 0 and {rank}")
+    return [_held_by_process(words[identity_size + 1 :], names) for words in headers]
+
+
+def _held_by_process(words: Sequence[int], names: Sequence[str]) -> Held:
+    held = {}
+    for place, name in enumerate(names):
+        code, *sizes = words[place * (1 + _MAX_DIMENSIONS) : (place + 1) * (1 + _MAX_DIMENSIONS)]
+        shape = [size for size in sizes if size != _ABSENT]
+        held[name] = [] if code == _ABSENT else [torch.empty(shape, dtype=_DTYPES[code], device="meta")]
+    return held
+
+
+def check_fit(metric: Any, held: Held, more: Held, where: str = "in every update or in none") -> None:
+    """Raise ValueError if two sets of list states contradict each other.
+
+    One rule covers batches, merged metrics, checkpoints and processes.
+
+    Args:
+        metric: the metric.
+        held: the list states by name.
+        more: the list states to be added.
+        where: the end of the message: where an argument must be given.
+    """
+    here, there = ({name for name in metric._list_states() if x.get(name)} for x in (held, more))
+    if here and there and here != there and (argument := metric._contradiction(here, there)):
+        raise ValueError(f"{argument} must be given {where}")
+    for name in here & there:
+        latest = next((part.dtype for part in reversed(held[name]) if part.numel()), held[name][-1].dtype)
+        if any(part.dtype != latest for part in more[name]):
+            dtypes = [part.dtype for part in (*held[name], *more[name]) if part.numel()]
+            tensors.common_dtype("preds", dtypes or [latest])
+
+
+def check_identity(metric: Any, first_violation: Any, name: str) -> None:
+    """Raise ValueError if a state comes from a metric whose ``update`` has other settings.
+
+    Args:
+        metric: the metric.
+        first_violation: the state of this name.
+        name: the argument that contains the state, for the message.
+    """
+    here, size = metric.first_violation, len(metric._identity)
+    fits = isinstance(first_violation, Tensor) and all(
+        getattr(first_violation, x) == getattr(here, x) for x in ("dtype", "shape", "layout")
+    )
+    if not fits or first_violation[:size].tolist() != list(metric._identity):
+        raise ValueError(
+            f"`{name}` must come from a {type(metric).__name__} whose `update` has the same settings "
+            f"({metric._settings_of_update}); here it is {metric!r}"
+        )
+
+
+def checked_state(metric: Any, given: Any, source: str) -> dict[str, Any]:
+    """Return a copy of another state on the device of the metric, if updates can have made it.
+
+    Args:
+        metric: the metric.
+        given: the states by name.
+        source: the argument that contains them, for the message.
+
+    Raises:
+        ValueError: with the rule that the state breaks.
+    """
+    if not isinstance(given, Mapping):
+        raise_invalid(source, "must be a dict of states", Plain(type(given).__name__))
+    try:
+        if "first_violation" not in given and any(name in given for name in metric._peer_states):
+            given = _state_of_peer(metric, given)
+        if samples.STATE in metric._lists:  # absent in older checkpoints
+            given = {samples.STATE: [], **given}
+        check_identity(metric, given.get("first_violation"), source)
+        state = checked_form(given, metric._defaults, metric._forms(), metric.device)
+        metric._check_fit({}, state)
+        metric._check_held({**state, **joined({name: state[name] for name in metric._list_states()})})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{source}` is none that updates make: {error}") from None
+    return state
+
+
+def _state_of_peer(metric: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state after one update with the batches that torchmetrics' class of the same name stored."""
+    arguments = metric._peer_arguments
+    if not arguments or set(given) != set(arguments):
+        raise ValueError(
+            f"states {sorted(given)} are of torchmetrics' class and cannot be read; start with a new metric and "
+            "update it anew"
+        )
+    reader = metric._reader()
+    columns = {name: tensors_of(name, given[name]) for name in arguments}
+    if all(columns.values()):
+        reader.update(**{name: memory.concatenate(parts).to(metric.device) for name, parts in columns.items()})
+    state: dict[str, Any] = reader.metric_state
+    return state
+
+
+def emptied(metric: M) -> M:
+    """Return a new metric of the same settings without batches."""
+    held = [x for name in metric._defaults if not isinstance(x := getattr(metric, name), tuple)]  # () is shared
+    copy = deepcopy(metric, {id(x): [] if isinstance(x, list) else x for x in held})
+    copy.reset()
+    return copy
+
+
+def to_bytes(self: Any) -> bytes:
+    """Return the state as compact bytes with a version and a checksum, without pickle.
+
+    Settings are not included.
+
+    Returns:
+        The argument of ``from_bytes`` of a metric of the same class and settings, on any machine and device.
+
+    Example:
+        >>> import torch, torch_ap
+        >>> metric = torch_ap.BinaryAveragePrecision()
+        >>> metric.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]))
+        >>> torch_ap.BinaryAveragePrecision().from_bytes(metric.to_bytes()).compute()
+        tensor(0.8333)
+    """
+    lists = self._list_states()
+    held = joined({name: getattr(self, name) for name in lists})
+    state = {name: held.get(name) if name in lists else getattr(self, name) for name in self._defaults}
+    return payload.written(type(self).__name__, self._update_count, state)
+
+
+def from_bytes(self: M, data: bytes) -> M:
+    """Return a new metric with the settings of this one and the state that ``to_bytes`` wrote.
+
+    Args:
+        data: bytes of a metric of this class and settings.
+
+    Raises:
+        TypeError: if ``data`` is not bytes.
+        ValueError: if ``data`` was not written by ``to_bytes``, is incomplete, has changed, has a newer version, or
+            comes from a metric of another class or other settings.
+    """
+    updates, given = payload.read(data, type(self).__name__)
+    loaded: Any = emptied(self)
+    lists = loaded._list_states()
+    state = {name: ([] if x is None else [x]) if name in lists else x for name, x in given.items()}
+    for name, value in checked_state(loaded, state, "data").items():
+        setattr(loaded, name, value)
+    loaded._update_count = updates
+    return loaded  # type: ignore[no-any-return]
+
+
+_MAX_ENTRIES = 5  # of a list or dict in full
+
+
+def setting(path: str, doc: str) -> Any:
+    """Return a property that reads a setting from the records of settings of a metric, by its path."""
+    read = attrgetter(path)
+    return property(lambda metric: read(metric), doc=doc)  # torch.jit requires Python code of every property
+
+
+@functools.cache
+def defaults_of(metric: type) -> dict[str, Any]:
+    """Return the defaults of the settings of a class by name, or ``inspect.Parameter.empty``.
+
+    ``convention`` is absent, because it combines other settings.
+    """
+    parameters = inspect.signature(metric).parameters.values()
+    return {x.name: x.default for x in parameters if x.kind is not x.VAR_KEYWORD and x.name != "convention"}
+
+
+def settings_text(defaults: dict[str, Any], value_of: Callable[[str], Any], always: Collection[str] = ()) -> str:
+    """Return ``name=value`` of each setting that differs from its default or is always shown."""
+    values = {name: value_of(name) for name in defaults}
+    return ", ".join(
+        f"{name}={_text(value)}"
+        for name, value in values.items()
+        if name in always or isinstance(value, Tensor) or value != defaults[name]
+    )
+
+
+def _text(value: Any) -> str:
+    values = value.tolist() if isinstance(value, Tensor) else value
+    if isinstance(values, Mapping) and len(values) > _MAX_ENTRIES:
+        return f"<{len(values)} by key>"
+    if isinstance(values, list) and len(values) > _MAX_ENTRIES:
+        return f"<{len(values)} from {min(values):g} to {max(values):g}>"
+    if isinstance(values, list):
+        return f"[{', '.join(f'{x:g}' if isinstance(x, float) else repr(x) for x in values)}]"
+    return getattr(value, "__name__", repr(value)) if callable(value) else repr(value)
+
+
+def named_values(name: str, columns: Mapping[str, Tensor], class_names: Sequence[str] | None) -> dict[str, Tensor]:
+    """Return values by the name of the metric, or by this name and the name of each class."""
+    value = columns[""]
+    if value.ndim == 0:
+        if class_names is not None:
+            raise ValueError(
+                f"`class_names` must be None for a single value, that is without `average='none'`, "
+                f"got {short_repr(class_names)}"
+            )
+        return {f"{name}{end}": x for end, x in columns.items()}
+    names = checks.names_of_classes(class_names, len(value))
+    values = {f"{name}_{one}{end}": x[place] for place, one in enumerate(names) for end, x in columns.items()}
+    taken = {f"{name}{end}" for end in columns}
+    if len(values) < len(names) * len(columns) or taken & values.keys():
+        ends = ", ".join(repr(end) for end in columns if end)
+        raise ValueError(
+            f"`class_names` must give different keys with {ends} behind them, got {short_repr(class_names)}"
+        )
+    return values
+
+
+def check_class(metric: object, other: object, name: str) -> None:
+    """Raise ValueError if the other metric has another class.
+
+    The message has both classes, with their modules if the names are equal.
+    """
+    if isinstance(other, type(metric)):
+        return
+    kind, other_kind = type(metric), type(other)
+    if kind.__name__ == other_kind.__name__:
+        raise ValueError(f"`{name}` must be a {_full_name(kind)}, got a {_full_name(other_kind)}")
+    raise ValueError(f"`{name}` must be a {kind.__name__}, got a {other_kind.__name__}")
+
+
+def check_settings(mine: Mapping[str, Any], theirs: Mapping[str, Any], name: str = "other") -> None:
+    """Raise ValueError with the different settings, if two metrics differ in any."""
+    unlike = [key for key, value in mine.items() if not _same(value, theirs.get(key))]
+    if unlike:
+        text = "; ".join(f"{key}: {_text(mine[key])} here, {_text(theirs.get(key))} there" for key in unlike)
+        raise ValueError(f"`{name}` must have the same settings; {text}")
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
+    return bool(one == other)
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,1 @@
+"""Scores to hit curves: keys, sorts, tie groups, segments and bins."""

@@ -1,0 +1,436 @@
+"""Builders of hit curves from scores and relevance, by the fastest algorithm; all algorithms give the same curve.
+
+| input | algorithm |
+|---|---|
+| one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
+| many rankings, no weights, CPU | :mod:`torch_ap.core.ranking.many_rankings` |
+| an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
+| weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
+
+Hit curves from counts: of sorted items, of bins, and of rows with a common layout.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.ranking import few_items, hit_curve, many_rankings, order, segments, tie_groups
+from torch_ap.core.ranking.hit_curve import HitCurve, Parts
+from torch_ap.core.ranking.order import Array
+
+
+def from_ordered(
+    relevant: Tensor,
+    last: Tensor,
+    offsets: Tensor,
+    *,
+    score: Tensor | None = None,
+    weight: Tensor | None = None,
+    m: Tensor | None = None,
+    keep_all_groups: bool = False,
+    parts: Parts | None = None,
+) -> HitCurve:
+    """Return the hit curves of sorted items: concatenated rankings, best item first.
+
+    Args:
+        relevant: (N,) bool or 0/1 integers.
+        last: (N,) bool, true at the last item of each tie group, and so at the last item of each ranking.
+        offsets: (S + 1,) int64, the start and end of the items of each ranking.
+        score: (N,) scores of the items, for ``HitCurve.score``.
+        weight: (N,) float64 item weights.
+        m: (S,) relevant items of each ranking, if there are more than were ranked.
+        keep_all_groups: whether tie groups without a hit are entries too.
+        parts: the other processes, if each process has the items of a range of scores.
+    """
+    ends = last.nonzero().squeeze(1)
+    ones = [torch.ones_like(relevant, dtype=torch.int64)]
+    if weight is not None:
+        ones = segments.slices(weight, offsets, *([] if parts is None else [parts.highest]))
+    relevant = relevant.bool()
+    cumulative, starts, sizes = zip(
+        *(_running_sums(x, offsets, parts) for x in ([torch.where(relevant, x, 0) for x in ones], ones)), strict=True
+    )
+    first = torch.searchsorted(ends, offsets[:-1])[offsets.diff() > 0]
+    above = [_sums_above(x[ends], first, y[offsets.diff() > 0]) for x, y in zip(cumulative, starts, strict=True)]
+    hits, items = (x[ends] - before for x, before in zip(cumulative, above, strict=True))
+    if not keep_all_groups:
+        places = (hits > 0).nonzero().squeeze(1)
+        ends, hits, items, *above = (x[places] for x in (ends, hits, items, *above))
+    return HitCurve(
+        hits=hits,
+        items=items,
+        hits_above=above[0],
+        items_above=above[1],
+        score=None if score is None else score[ends],
+        offsets=torch.searchsorted(ends, offsets),
+        n=sizes[1],
+        m=sizes[0] if m is None else m,
+        parts=parts,
+    )
+
+
+def _running_sums(terms: Sequence[Tensor], offsets: Tensor, parts: Parts | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the (N,) running sums over all parts, and the (S,) sums per ranking above this part and in all parts."""
+    sums = [segments.cumulative(x, offsets) for x in terms]
+    whole = torch.stack([_sums_at_ends(x, offsets) for x in sums])
+    above = torch.zeros_like(whole)
+    if parts is not None:
+        above, whole = parts.above_and_whole(whole)
+        sums = [x + segments.each_entry(y, offsets) for x, y in zip(sums, above, strict=True)]
+    return segments.rounded_sum(sums), segments.rounded_sum(above.unbind()), segments.rounded_sum(whole.unbind())
+
+
+def _sums_at_ends(cumulative: Tensor, offsets: Tensor) -> Tensor:
+    """Return the running sum at the end of each ranking, 0 for an empty one."""
+    return torch.where(offsets.diff() > 0, torch.cat([cumulative.new_zeros(1), cumulative])[offsets[1:]], 0)
+
+
+def _sums_above(cumulative: Tensor, first: Tensor, start: Tensor) -> Tensor:
+    """Return the sum above each group: the running sum of the group before, or ``start`` for the ``first`` groups."""
+    above = torch.cat([cumulative.new_zeros(1), cumulative])[:-1]
+    above[first] = start
+    return above
+
+
+def from_bins(
+    hits: Tensor,
+    items: Tensor,
+    *,
+    n: Tensor | None = None,
+    m: Tensor | None = None,
+    score: Tensor | None = None,
+    kept: Tensor | None = None,
+) -> HitCurve:
+    """Return the hit curves of counts per bin; each bin is a tie group.
+
+    Args:
+        hits: (S, B) hits in each bin of each ranking, highest scores first; int64, or float64 sums of weights.
+        items: (S, B) items in each bin, hits included.
+        n: (S,) items of each ranking, if some are in no bin. Default: the items in the bins.
+        m: (S,) relevant items of each ranking, likewise.
+        score: (B,) or (S, B) for ``HitCurve.score``; all bins become entries, also bins without a hit.
+        kept: (S, B) bool, the bins that become entries instead.
+    """
+    selected = kept
+    if selected is None:
+        selected = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
+    return HitCurve(
+        hits=hits[selected],
+        items=items[selected],
+        hits_above=(hits.cumsum(1) - hits)[selected],
+        items_above=(items.cumsum(1) - items)[selected],
+        score=None if score is None else score.expand(hits.shape)[selected],
+        offsets=segments.from_counts(selected.sum(1)),
+        n=items.sum(1) if n is None else n,
+        m=hits.sum(1) if m is None else m,
+    )
+
+
+def from_rows(
+    hits: Tensor, items: Tensor, hits_above: Tensor, items_above: Tensor, offsets: Tensor, n: Tensor, m: Tensor
+) -> HitCurve:
+    """Return the hit curve of b rows of S rankings each, row by row.
+
+    Args:
+        hits: (b, E) as of :class:`HitCurve`, with the same layout in all rows.
+        items: (b, E) likewise.
+        hits_above: (b, E) likewise.
+        items_above: (b, E) likewise.
+        offsets: (S + 1,) the start and end of the entries of each ranking of a row.
+        n: (b, S) items ranked.
+        m: (b, S) relevant items.
+    """
+    rows, width = hits.shape
+    starts = torch.arange(rows, device=offsets.device)[:, None] * width + offsets[:-1]
+    offsets = torch.cat([starts.flatten(), offsets[:1] + rows * width])
+    hits, items, hits_above, items_above, n, m = (x.flatten() for x in (hits, items, hits_above, items_above, n, m))
+    return HitCurve(hits, items, hits_above, items_above, None, offsets, n, m)
+
+
+ITEMS_A_BLOCK = 1 << 24  # items in a block of columns that is transposed in one step
+_LONG_COLUMN, _LONG_WIDE_COLUMN = 1 << 16, 1 << 11  # items; for scores of at most 32 bits, and of more
+
+
+def from_scores(
+    scores: Tensor,
+    relevant: Tensor,
+    *,
+    segment: Tensor | None = None,
+    segments_count: int = 1,
+    lengths: Tensor | None = None,
+    weight: Tensor | None = None,
+    m: Tensor | None = None,
+    keep_all_groups: bool = False,
+) -> HitCurve:
+    """Return the hit curves of rankings by descending score.
+
+    Args:
+        scores: (N,) any real dtype, no NaN.
+        relevant: (N,) bool, or integers that are 0 or 1.
+        segment: (N,) int64 in [0, segments_count), the ranking of each item; None for a single ranking.
+        segments_count: S, number of rankings.
+        lengths: (S,) items of each ranking, if available; the items may then be in any order.
+        weight: (N,) non-negative weights.
+        m: (S,) relevant items of each ranking, if there are more than were ranked.
+        keep_all_groups: whether tie groups without a hit are entries too.
+    """
+    relevant = order.as_flags(relevant)
+    simple = weight is None and not keep_all_groups and scores.is_cpu
+    if segment is None and simple:
+        return _count_ranking(scores, relevant, m)
+    if segment is None:
+        segment = torch.zeros(1, dtype=torch.int64, device=scores.device).expand(len(scores))
+    elif simple:
+        return _from_segments_on_cpu(scores, relevant, segment, segments_count, lengths, m)
+    offsets = segments.from_counts(segments.count(segment, segments_count) if lengths is None else lengths)
+    return _from_packed_keys(scores, relevant, segment, offsets, m, weight, keep_all_groups)
+
+
+def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | None = None) -> HitCurve:
+    """Return the hit curves of concatenated rankings.
+
+    Args:
+        scores: (N,) any real dtype, no NaN.
+        relevant: (N,) bool, or integers that are 0 or 1.
+        offsets: (S + 1,) int64, the start and end of each ranking.
+        m: (S,) relevant items of each ranking, if there are more than were ranked.
+    """
+    relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
+    if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= few_items.FEW_ITEMS:
+        return _count_ranking(scores, relevant, m)
+    curve = many_rankings.from_runs(scores, relevant, offsets, m) if on_cpu else None
+    if curve is None and on_cpu and scores.element_size() <= order.KEYED_BYTES:
+        curve = many_rankings.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
+    return curve or _from_packed_keys(scores, relevant, segments.ids(offsets), offsets, m)
+
+
+def from_columns(
+    scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, keep_all_groups: bool = False
+) -> HitCurve:
+    """Return the hit curves of a table with one ranking per column.
+
+    Args:
+        scores: (N, C) any real dtype, no NaN.
+        relevant: (N, C) bool or 0/1 integers; or (N,) integer class ids, where column c counts class c as relevant.
+        weight: (N,) or (N, C) non-negative weights.
+        keep_all_groups: whether tie groups without a hit are entries too.
+    """
+    items, columns = scores.shape
+    simple = weight is None and not keep_all_groups and scores.is_cpu
+    if simple and items >= (_LONG_COLUMN if scores.element_size() <= order.KEYED_BYTES else _LONG_WIDE_COLUMN):
+        return _count_columns(scores, relevant)
+    width = max(1, ITEMS_A_BLOCK // max(items, 1))
+    blocks = []
+    for first in range(0, max(columns, 1), width):
+        block = order.as_rows(scores[:, first : first + width])
+        across = torch.arange(first, first + len(block), device=scores.device)
+        hits = order.as_rows(relevant[:, first : first + width]) if relevant.ndim == 2 else relevant == across[:, None]
+        if simple:
+            blocks.append(many_rankings.from_table(block, order.as_flags(hits)))
+            continue
+        weights = None
+        if weight is not None:
+            weights = (
+                weight[:, first : first + width].t() if weight.ndim == 2 else weight.expand(len(block), -1)
+            ).flatten()
+        curve = from_scores(
+            block.flatten(),
+            hits.flatten(),
+            segment=(across - first).repeat_interleave(items),
+            segments_count=len(block),
+            weight=weights,
+            keep_all_groups=keep_all_groups,
+        )
+        blocks.append(curve)
+    return hit_curve.join(blocks)
+
+
+def from_hits_and_misses(hits: Sequence[Any], misses: Sequence[Any], dtype: torch.dtype) -> HitCurve:
+    """Return the hit curves of rankings from separate scores of hits and misses, which are sorted in place.
+
+    Args:
+        hits: native scores of the hits, one array per ranking; on CPU as :func:`order.sortable` returns them.
+        misses: native scores of the misses, one array per ranking, likewise.
+        dtype: the original dtype of the scores.
+    """
+    if isinstance(hits[0], Tensor):
+        parts = [part for pair in zip(hits, misses, strict=True) for part in pair]
+        lengths = torch.tensor([len(part) for part in parts], device=parts[0].device)
+        kind = torch.arange(len(parts), device=parts[0].device).repeat_interleave(lengths)
+        return from_scores(torch.cat(parts), kind % 2 == 0, segment=kind // 2, segments_count=len(hits))
+    groups = [
+        _count_groups([order.sort_in_place(hit), order.sort_in_place(miss)], hit)
+        for hit, miss in zip(hits, misses, strict=True)
+    ]
+    n = np.array([len(hit) + len(miss) for hit, miss in zip(hits, misses, strict=True)], np.int64)
+    return _assemble(groups, n, np.array([len(hit) for hit in hits], np.int64), dtype)
+
+
+def _from_segments_on_cpu(
+    scores: Tensor, relevant: Tensor, segment: Tensor, segments_count: int, lengths: Tensor | None, m: Tensor | None
+) -> HitCurve:
+    """Return the curves of rankings on CPU.
+
+    Concatenated rankings are processed as rows. Other rankings are sorted by keys; 64-bit scores, for which a key has
+    no room, are first put in order of their rankings.
+    """
+    ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
+    lengths = segments.count(segment, segments_count) if lengths is None else lengths
+    if not ascending and scores.element_size() <= order.KEYED_BYTES:
+        return many_rankings.from_any_order(scores, relevant, segment, lengths, m)
+    if not ascending:
+        places = order.stable_argsort(segment, max(segments_count, 1))
+        scores, relevant = scores[places], relevant[places]
+    return from_runs(scores, relevant, segments.from_counts(lengths), m=m)
+
+
+def _from_packed_keys(
+    scores: Tensor,
+    relevant: Tensor,
+    segment: Tensor,
+    offsets: Tensor,
+    m: Tensor | None,
+    weight: Tensor | None = None,
+    keep_all_groups: bool = False,
+) -> HitCurve:
+    """Return the curves of any rankings on any device, by one sort of all items."""
+    group_keys, levels = tie_groups.group_keys(scores, segment)
+    group_keys, relevant, last, weight = sort_items(group_keys, relevant, weight)
+    curve = from_ordered(relevant, last, offsets, score=group_keys, weight=weight, m=m, keep_all_groups=keep_all_groups)
+    assert curve.score is not None
+    return replace(curve, score=tie_groups.scores_of_group_keys(curve.score, levels, scores.dtype))
+
+
+def sort_items(
+    group_keys: Tensor, relevant: Tensor, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Sort items by their group keys.
+
+    Returns:
+        The ascending keys, and for each item in that order: whether it is relevant, whether it is the last of its tie
+        group, and its weight as float64 or None.
+    """
+    if weight is None:
+        packed = order.sort((group_keys << 1) | relevant)
+        group_keys, relevant = packed >> 1, (packed & 1).bool()
+    else:
+        places = order.argsort(group_keys)
+        group_keys, relevant, weight = group_keys[places], relevant[places], segments.as_float64(weight[places])
+    last = torch.ones_like(relevant)
+    torch.ne(group_keys[1:], group_keys[:-1], out=last[:-1])
+    return group_keys, relevant, last, weight
+
+
+def _count_ranking(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCurve:
+    """Return the curve of one ranking on CPU.
+
+    Each thread sorts a chunk, and the chunks are not merged: counts from different chunks are added.
+    """
+    values, flags = order.sortable(scores).numpy(), relevant.numpy()
+    threads = order.workers(len(values))
+    is_short = m is None and 0 < len(values) <= few_items.FEW_ITEMS
+    if is_short and (curve := few_items.ranking(values, flags)) is not None:
+        return hit_curve.from_native(curve, lambda: _original_scores(np.unique(values[flags])[::-1], scores.dtype))
+    if threads == 1:
+        ascending, hit_scores = order.sort_in_place(values.copy()), order.sort_in_place(values[flags])
+        groups = _count_groups([ascending], hit_scores)
+    else:
+        groups, hit_scores = _count_in_threads(values, flags, threads)
+    n, hits = np.array([len(values)]), np.array([len(hit_scores)])
+    return _assemble([groups], n, hits if m is None else m.numpy(), scores.dtype)
+
+
+def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[tuple[Array, ...], Array]:
+    """Return the tie groups, and the sorted scores of the hits."""
+    slices = order.slices(len(values), threads)
+    with order.thread_pool(threads) as pool_map:
+        hit_scores = np.concatenate(pool_map(lambda span: values[span][flags[span]], slices))
+        chunks = pool_map(
+            lambda span: order.sort_in_place(hit_scores if span is None else values[span].copy()), [*slices, None]
+        )
+        return _count_groups(chunks[:-1], hit_scores, pool_map, threads), hit_scores
+
+
+def _count_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
+    """Return the curves of many long columns on CPU, by blocks of columns that each thread transposes and counts."""
+    values = order.sortable(scores)
+    items, columns = values.shape
+    by_class = torch.argsort(relevant, stable=True).numpy() if relevant.ndim == 1 else None
+    starts = segments.from_counts(segments.count(relevant.long(), columns)).numpy() if relevant.ndim == 1 else None
+
+    def block(first: int) -> list[tuple[Array, ...]]:
+        last = min(first + order.COLUMNS_A_TASK, columns)
+        across = order.as_rows(values[:, first:last]).numpy()  # new memory, sorted in place
+        flags = None if by_class is not None else order.as_rows(relevant[:, first:last]).bool().numpy()
+        groups = []
+        for column in range(last - first):
+            if flags is None:
+                assert by_class is not None
+                assert starts is not None
+                hits = across[column][by_class[starts[first + column] : starts[first + column + 1]]]
+            else:
+                hits = across[column][flags[column]]
+            groups.append(_count_groups([order.sort_in_place(across[column])], order.sort_in_place(hits)))
+        return groups
+
+    tasks = range(0, columns, order.COLUMNS_A_TASK)
+    groups = [group for part in order.run_in_threads(block, tasks, order.workers(values.numel())) for group in part]
+    m = np.array([int(group[0].sum()) for group in groups], np.int64)
+    return _assemble(groups, np.full(columns, items, np.int64), m, scores.dtype)
+
+
+def _count_groups(
+    chunks: Sequence[Array], hit_scores: Array, pool_map: Callable[..., Any] = map, threads: int = 1
+) -> tuple[Array, ...]:
+    """Return the tie groups that contain a hit, best first.
+
+    Args:
+        chunks: sorted arrays that together contain all scores.
+        hit_scores: (H,) sorted scores of the hits.
+        pool_map: runs a function over parts, on threads.
+        threads: number of parts.
+
+    Returns:
+        hits, items, hits_above, items_above, score of each group.
+    """
+    changed = np.ones(len(hit_scores) + 1, bool)
+    np.not_equal(hit_scores[1:], hit_scores[:-1], out=changed[1:-1])
+    bounds = np.flatnonzero(changed) if len(hit_scores) else np.zeros(1, np.int64)
+    ascending = hit_scores[bounds[:-1]]
+    size, groups = sum(map(len, chunks)), len(ascending)
+    hits, items, hits_above, items_above = (np.empty(groups, np.int64) for _ in range(4))
+    score = np.empty_like(ascending)
+
+    def fill(part: slice) -> None:
+        """Write the groups ``part``, counted from the worst, to their places counted from the best."""
+        place = slice(groups - part.stop, groups - part.start)
+        ranges = [order.equal_range(chunk, ascending[part]) for chunk in chunks]
+        below, at_or_below = ranges[0] if len(ranges) == 1 else (sum(side) for side in zip(*ranges, strict=True))
+        start, end = bounds[:-1][part], bounds[1:][part]
+        np.subtract(end, start, out=hits[place][::-1])
+        np.subtract(len(hit_scores), end, out=hits_above[place][::-1])
+        np.subtract(at_or_below, below, out=items[place][::-1])
+        np.subtract(size, at_or_below, out=items_above[place][::-1])
+        score[place] = ascending[part][::-1]
+
+    list(pool_map(fill, order.slices(groups, threads)))
+    return hits, items, hits_above, items_above, score
+
+
+def _assemble(groups: Sequence[tuple[Array, ...]], n: Array, m: Array, dtype: torch.dtype) -> HitCurve:
+    """Return the curves of all rankings from the groups of each ranking."""
+    hits, items, hits_above, items_above, score = (
+        column[0] if len(column) == 1 else np.concatenate(column) for column in zip(*groups, strict=True)
+    )
+    offsets = segments.from_counts(np.array([len(group[0]) for group in groups]))
+    return hit_curve.from_arrays(hits, items, hits_above, items_above, _original_scores(score, dtype), offsets, n, m)
+
+
+def _original_scores(sortable: Array, dtype: torch.dtype) -> Tensor:
+    """Convert scores from the form of :func:`order.sortable` to their original dtype; -0.0 becomes 0.0."""
+    values = torch.from_numpy(sortable + 0)
+    return order.values(values, dtype) if dtype in (torch.float16, torch.bfloat16) else values

@@ -1,0 +1,226 @@
+"""Hit curves of few items in as few passes as possible: a dozen NumPy calls cost more than their work.
+
+| input | algorithm |
+|---|---|
+| one ranking | *searched*: the distinct hit scores are searched among all sorted scores |
+| several rankings without ties, scores of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.ranking import hit_curve, order, segments, tie_groups
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
+
+FEW_ITEMS = 1 << 13  # items of one ranking
+FEW_OF_SEVERAL = 1 << 14  # items of all rankings
+_HIGHEST = (1 << 31) - 1  # highest key of a 32-bit score
+_Arrays: TypeAlias = tuple[Array, Array, Array]
+_PLAIN_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
+_PLAIN_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
+_PLAIN_GAINS = _PLAIN_TARGETS | {torch.float32, torch.float64}
+MOST_GAIN = 1e288
+_ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
+_ONES.setflags(write=False)
+_RANKS.setflags(write=False)
+
+
+def is_plain(scores: Tensor, target: Tensor, *, gains: bool = False) -> bool:
+    """Return whether both are CPU tensors of common dtypes without gradients.
+
+    Args:
+        scores: any shape.
+        target: any shape.
+        gains: whether targets may be fractions.
+    """
+    return (
+        isinstance(scores, Tensor)
+        and isinstance(target, Tensor)
+        and scores.is_cpu
+        and target.is_cpu
+        and scores.dtype in _PLAIN_SCORES
+        and target.dtype in (_PLAIN_GAINS if gains else _PLAIN_TARGETS)
+        and not scores.requires_grad
+        and not target.requires_grad
+    )
+
+
+def plain_arrays(
+    scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False, rows: bool = False
+) -> _Arrays | None:
+    """Return scores, hit flags and targets as arrays for :func:`ranking`; None for input that needs the general path.
+
+    Args:
+        scores: (N,) CPU tensor with 1 to ``FEW_ITEMS`` items; with ``rows`` (Q, D) with at most ``FEW_OF_SEVERAL``
+            items.
+        target: bool or integers of the same shape, 0 or 1.
+        graded: whether targets may be any integers of at least 0; 0 is no hit.
+        gains: whether targets may be fractions.
+        rows: whether each row is a ranking.
+    """
+    if not is_plain(scores, target, gains=gains):
+        return None
+    values, targets = scores.numpy(), target.numpy()
+    shape, most = values.shape, FEW_OF_SEVERAL if rows else FEW_ITEMS  # the shape of a tensor takes four times as long
+    if len(shape) != 1 + rows or not 0 < values.size <= most or shape != targets.shape:
+        return None
+    flags = targets
+    if target.dtype is not torch.bool:
+        flags = targets.astype(bool)
+        highest = MOST_GAIN if gains else (None if graded else 1)
+        least = targets.item(targets.argmin())  # five times as fast as `min`; NaN if there is a NaN
+        if not least >= 0 or not (highest is None or targets.item(targets.argmax()) <= highest):
+            return None
+    return values, flags, targets
+
+
+def valid_arrays(
+    scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False, unit_range: bool = False
+) -> _Arrays | None:
+    """Return validated scores, hit flags as new bytes, and targets; None for input that needs the general path.
+
+    Args:
+        scores: as of :func:`plain_arrays`.
+        target: as of :func:`plain_arrays`.
+        graded: as of :func:`plain_arrays`.
+        gains: as of :func:`plain_arrays`.
+        unit_range: whether scores must be in [0, 1].
+    """
+    arrays = plain_arrays(scores, target, graded=graded, gains=gains)
+    if arrays is None:
+        return None
+    values, flags, targets = arrays
+    if unit_range:
+        if not (values[values.argmin()] >= 0 and values[values.argmax()] <= 1):  # also true for NaN
+            return None
+    elif has_nan(values):
+        return None
+    return values, (flags.copy() if flags is targets else flags).view(np.uint8), targets
+
+
+def has_nan(scores: Array) -> bool:
+    """Return whether any of at least one score is NaN."""
+    greatest = scores.item(scores.argmax())  # five times as fast as `max`; argmax returns a NaN, if any
+    return bool(greatest != greatest)
+
+
+def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
+    """Return the native curve of one ranking of few items; None if a score is NaN.
+
+    Args:
+        scores: (N,) at least one and at most ``FEW_ITEMS``, of a dtype that NumPy sorts.
+        flags: (N,) bool, the hits.
+        depth: rank below which entries may be omitted; None for all entries.
+    """
+    ascending, hit_scores = scores.copy(), scores.take(flags.nonzero()[0])
+    ascending.sort()
+    if ascending[-1] != ascending[-1]:  # NaN is sorted last
+        return None
+    n, m = len(ascending), len(hit_scores)
+    if depth is not None and depth < m:
+        hit_scores = hit_scores[hit_scores >= ascending[-depth]]
+    hit_scores.sort()
+    if not len(hit_scores) or not np.count_nonzero(ascending[1:] == ascending[:-1]):
+        return untied_curve(ascending, hit_scores, m)
+    at_start = np.bincount(ascending.searchsorted(hit_scores))  # hits of the group that begins at each place
+    start = (at_start > 0).nonzero()[0][::-1]
+    end = ascending.searchsorted(ascending.take(start), "right")
+    hits = at_start.take(start)
+    return _single_curve(hits, end - start, hits.cumsum() - hits, n - end, n, m)
+
+
+def attach_grades(curve: HitCurve, scores: Array, flags: Array, grades: Array) -> HitCurve:
+    """Attach the grades of the hits to the native curve of :func:`ranking`.
+
+    Args:
+        curve: the curve of these scores and flags.
+        scores: as of :func:`ranking`.
+        flags: as of :func:`ranking`.
+        grades: (N,) of any real dtype.
+    """
+    places = flags.nonzero()[0]
+    hit_grades = grades.take(places).astype(np.float64)
+    by_score = scores.take(places).argsort()[::-1][: np.add.reduce(curve.hits)]
+    ideal = hit_grades.copy()
+    ideal.sort()
+    return hit_curve.attach_grades(curve, hit_grades.take(by_score), ideal[::-1])
+
+
+def untied_curve(ascending: Array, hit_scores: Array, m: int) -> Any:
+    """Return the native curve of one ranking of few distinct scores.
+
+    Args:
+        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
+        hit_scores: (H,) scores of the hits, sorted.
+        m: number of all hits; H may be only the hits in the top k.
+    """
+    n, size = len(ascending), len(hit_scores)
+    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
+    ones = _ONES[:size]
+    return _single_curve(ones, ones, _RANKS[:size], items_above, n, m, untied=True)
+
+
+def _single_curve(
+    hits: Array, items: Array, hits_above: Array, items_above: Array, n: int, m: int, *, untied: bool = False
+) -> Any:
+    """Return the native curve of one ranking of at least one item, without the overhead of a frozen dataclass.
+
+    ``m`` counts all hits, also hits whose entries were omitted.
+    """
+    curve: HitCurve = object.__new__(HitCurve)
+    sizes = np.array([0, len(hits), n, m])
+    curve.__dict__.update(
+        hits=hits,
+        items=items,
+        hits_above=hits_above,
+        items_above=items_above,
+        score=None,
+        offsets=sizes[:2],
+        n=sizes[2:3],
+        m=sizes[3:],
+        untied=untied,
+        seen=sizes[3:],
+        single=True,
+    )
+    return curve
+
+
+def rankings(scores: Tensor, relevant: Tensor, bounds: Array, m: Tensor | None = None) -> HitCurve | None:
+    """Return the curves of rankings of few items in total, by one sort; None if two scores of a ranking are equal.
+
+    Args:
+        scores: as of :func:`torch_ap.core.ranking.many_rankings.from_runs`.
+        relevant: as of :func:`torch_ap.core.ranking.many_rankings.from_runs`.
+        bounds: the offsets of :func:`torch_ap.core.ranking.many_rankings.from_runs` as an array.
+        m: as of :func:`torch_ap.core.ranking.many_rankings.from_runs`.
+    """
+    if not 0 < scores.shape[0] <= FEW_OF_SEVERAL or scores.element_size() > order.KEYED_BYTES:
+        return None
+    lengths = bounds[1:] - bounds[:-1]
+    keys = order.array_keys(order.sortable(scores).numpy()).astype(np.int64)
+    packed = np.arange(0, len(lengths) << 33, 1 << 33).repeat(lengths)
+    packed += (_HIGHEST - keys) << 1
+    packed |= relevant.numpy()
+    packed.sort()
+    if np.count_nonzero((packed[1:] ^ packed[:-1]) <= 1):
+        return None
+    places = (packed & 1).nonzero()[0]
+    hits = packed.take(places)
+    owner = hits >> 33
+    offsets = segments.from_counts(np.bincount(owner, minlength=len(lengths)))
+    ones, ranks = np.ones(len(hits), np.int64), np.arange(len(hits))
+    return hit_curve.from_arrays(
+        hits=ones,
+        items=ones.copy(),
+        hits_above=ranks - offsets.take(owner),
+        items_above=places - bounds.take(owner),
+        score=lambda: tie_groups.scores_from_keys(_HIGHEST - ((hits >> 1) & 0xFFFFFFFF), scores.dtype),
+        offsets=offsets,
+        n=lengths,
+        m=offsets[1:] - offsets[:-1] if m is None else m.numpy(),
+        untied=True,
+    )

@@ -1,0 +1,263 @@
+"""The hit curve h(t), the number of relevant items among the top t, stored only where it changes.
+
+Every measure of this package is a function of it (Zhu 2004, section 1): recall r(t) = h(t) / m, precision
+p(t) = h(t) / t, AP the mean of p over the hits. Items of equal score form a *tie group*. The order inside a group is a
+matter of convention, so the curve stores four counts of each group: the items and the hits in it, and the items and the
+hits above it. Every rule for ties follows from these counts.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.order import Array
+
+_COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
+
+
+class Parts(Protocol):
+    """Reduction over all parts of rankings, of which each process has one part.
+
+    All processes call the same methods in the same order; each process gets the result. Values and results are native.
+    """
+
+    def total(self, values: Any, offsets: Any) -> Any:
+        """Return the (S,) sums of (E,) values over the entries of all parts, bit-identical to a single process."""
+        ...
+
+    def highest(self, values: Tensor) -> Tensor:
+        """Return the elementwise maximum over all parts; values have any shape, the same in all processes."""
+        ...
+
+    def above_and_whole(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of the values over the parts above this one, and over all parts; sums must be exact."""
+        ...
+
+    def highest_below(self, values: Tensor) -> Tensor:
+        """Return the elementwise maximum of (S,) values over the parts below this one; -inf if there are none."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class HitCurve:
+    """The concatenated hit curves of S rankings, best score first in each ranking.
+
+    An entry is a tie group that contains a hit. A builder may keep the other groups too; they change no measure. Counts
+    are int64; for a weighted curve they are sums of weights, in float64.
+
+    Attributes:
+        hits: (E,) hits in the group.
+        items: (E,) items in the group, hits included.
+        hits_above: (E,) hits above the group, in its ranking.
+        items_above: (E,) items above the group, in its ranking.
+        score: (E,) score of the group in its original dtype, or None for a curve made from flags or bins.
+        offsets: (S + 1,) int64, the start and end of the entries of each ranking.
+        n: (S,) items ranked.
+        m: (S,) relevant items. It can exceed the hits of the entries, because unretrieved items are relevant too.
+        untied: whether each entry is guaranteed to be one item, a hit.
+        seen: (S,) hits of all entries, if entries below some rank were omitted and m counts all hits.
+        single: whether the curve is guaranteed to be one ranking of at least one item with native values.
+        parts: the reduction over all processes, if each process has the entries of a range of scores. Counts above,
+            ``n`` and ``m`` are then counts of the whole rankings.
+        grades: (H,) float64 grades of the hits, by tie group, for graded relevance, where every hit has a grade.
+        ideal_grades: (M,) float64 grades of all relevant items, ranked or not, best first in each ranking; m per
+            ranking.
+    """
+
+    hits: Tensor
+    items: Tensor
+    hits_above: Tensor
+    items_above: Tensor
+    score: Tensor | None
+    offsets: Tensor
+    n: Tensor
+    m: Tensor
+    untied: bool = False
+    seen: Tensor | None = None
+    single: bool = False
+    parts: Parts | None = None
+    grades: Tensor | None = None
+    ideal_grades: Tensor | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Create the tensors of a curve that has only native values so far; read-only arrays are copied."""
+        if name == "score" and "_find_score" in self.__dict__:
+            self.__dict__["score"] = self.__dict__["_find_score"]()
+            return self.__dict__["score"]
+        if name not in _COUNTS or "_native" not in self.__dict__:
+            raise AttributeError(name)
+        for count in _COUNTS:
+            values = getattr(self.native, count)
+            self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
+        return self.__dict__[name]
+
+    @property
+    def native(self) -> Any:
+        """The curve with native values, for kernels: the same fields and properties except the scores."""
+        return self if self.single else self._native
+
+    @cached_property
+    def _native(self) -> Any:
+        if not isinstance(self.m, Tensor) or not self.m.is_cpu:
+            return self
+        hits, items, hits_above, items_above, offsets, n, m = (
+            x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
+        )
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m, self.untied, None, False, self.parts)
+        return HitCurve(*fields)
+
+    @property
+    def segment(self) -> Tensor:
+        """The ranking of each entry, (E,) int64."""
+        return segments.ids(self.offsets)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the counts are sums of weights. Ranks and measures "at k" are then undefined."""
+        return self.hits.is_floating_point()
+
+    @property
+    def cumulative_hits(self) -> Tensor:
+        """The value of h at the end of each group, (E,)."""
+        return self.hits_above + self.hits
+
+    @property
+    def cumulative_items(self) -> Tensor:
+        """The rank t of the last item of each group, (E,)."""
+        return self.items_above + self.items
+
+    @property
+    @arrays.quiet
+    def precision(self) -> Tensor:
+        """The precision h / t at the end of each group, (E,) float64; NaN for a first group of zero weight."""
+        if isinstance(self.hits, Tensor) and self.hits.is_cpu:
+            return arrays.tensor(self.native.precision)
+        return segments.as_float64(self.cumulative_hits) / segments.as_float64(self.cumulative_items)
+
+    @property
+    def hits_seen(self) -> Tensor:
+        """The hits of all entries, (S,); less than ``m`` if relevant items were not retrieved."""
+        return self.seen if self.seen is not None else self.total(self.hits)
+
+    # -- over all entries of a ranking, including the entries of other parts
+
+    def total(self, values: Any) -> Any:
+        """Sum (E,) values of entries per ranking, (S,), over all parts."""
+        return segments.total(values, self.offsets) if self.parts is None else self.parts.total(values, self.offsets)
+
+    def total_product(self, weights: Any, values: Any) -> Any:
+        """Return the (S,) float64 sums of weight times value; a zero weight adds nothing, even if the value is NaN."""
+        return self.total(segments.product(weights, values))
+
+    def some(self, flags: Any) -> bool:
+        """Return whether the flag of any entry is set."""
+        is_set = arrays.some(flags)
+        return is_set if self.parts is None else bool(self.parts.highest(torch.tensor([int(is_set)])))
+
+
+def from_arrays(
+    hits: Array,
+    items: Array,
+    hits_above: Array,
+    items_above: Array,
+    score: Tensor | Callable[[], Tensor] | None,
+    offsets: Array,
+    n: Array,
+    m: Array,
+    *,
+    untied: bool = False,
+) -> HitCurve:
+    """Return a CPU curve with these arrays as counts; kernels read the arrays directly."""
+    counts: Any = (hits, items, hits_above, items_above, None, offsets, n, m, untied)
+    return from_native(HitCurve(*counts), score)
+
+
+def from_native(native: Any, score: Tensor | Callable[[], Tensor] | None) -> HitCurve:
+    """Return a curve with these native values.
+
+    The tensors are created on first access; so are the scores if ``score`` is callable.
+    """
+    curve: HitCurve = object.__new__(HitCurve)
+    curve.__dict__.update({"_native": native, "_find_score" if callable(score) else "score": score})
+    return curve
+
+
+def attach_grades(curve: HitCurve, grades: Any, ideal_grades: Any) -> HitCurve:
+    """Return the curve with these grades, as of :class:`HitCurve`; its tensors are still created on first access."""
+    graded: HitCurve = object.__new__(HitCurve)
+    graded.__dict__.update(curve.__dict__ | {"grades": grades, "ideal_grades": ideal_grades})
+    return graded
+
+
+def drop_misses_beyond(curve: HitCurve, n: Tensor) -> HitCurve:
+    """Drop the trailing misses of each ranking beyond ``n`` items; (S,) int64."""
+    end = segments.repeat(n, curve.offsets.diff())
+    return replace(curve, items=torch.minimum(curve.items, end - curve.items_above), n=n)
+
+
+def drop_groups_without_hits(curve: HitCurve) -> HitCurve:
+    """Drop the entries without a hit, which change no measure."""
+    has_hits = curve.hits > 0
+    offsets = segments.from_zero(has_hits.to(torch.int64))[curve.offsets]
+    return replace(curve, **_select_entries(curve, has_hits.nonzero().squeeze(1)), offsets=offsets)
+
+
+def _select_entries(curve: HitCurve, entries: slice | Tensor) -> dict[str, Any]:
+    """Return the columns of some of the entries."""
+    columns = {name: getattr(curve, name)[entries] for name in ("hits", "items", "hits_above", "items_above")}
+    return {**columns, "score": None if curve.score is None else curve.score[entries]}
+
+
+def join(curves: Sequence[HitCurve]) -> HitCurve:
+    """Concatenate the rankings of several curves."""
+    if len(curves) == 1:
+        return curves[0]
+
+    def concatenated(name: str) -> Tensor:
+        return torch.cat([getattr(curve, name) for curve in curves])
+
+    def concatenated_or_none(name: str) -> Tensor | None:
+        return None if any(getattr(curve, name) is None for curve in curves) else concatenated(name)
+
+    return HitCurve(
+        hits=concatenated("hits"),
+        items=concatenated("items"),
+        hits_above=concatenated("hits_above"),
+        items_above=concatenated("items_above"),
+        score=concatenated_or_none("score"),
+        offsets=segments.from_counts(torch.cat([curve.offsets.diff() for curve in curves])),
+        n=concatenated("n"),
+        m=concatenated("m"),
+        grades=concatenated_or_none("grades"),
+        ideal_grades=concatenated_or_none("ideal_grades"),
+    )
+
+
+def split(curve: HitCurve) -> list[HitCurve]:
+    """Return each ranking as a separate curve; the inverse of :func:`join`. The tensors are views."""
+    bounds = curve.offsets.tolist()
+
+    def single_curve(ranking: int) -> HitCurve:
+        first, last = bounds[ranking], bounds[ranking + 1]
+        return HitCurve(
+            **_select_entries(curve, slice(first, last)),
+            offsets=curve.offsets[ranking : ranking + 2] - first,
+            n=curve.n[ranking : ranking + 1],
+            m=curve.m[ranking : ranking + 1],
+        )
+
+    return [single_curve(ranking) for ranking in range(len(bounds) - 1)]
+
+
+def one_group(curve: HitCurve, hits: Tensor) -> HitCurve:
+    """Return the rankings with all items of each in one tie group, of (S,) hits."""
+    kept = hits > 0
+    items = curve.n[kept]
+    none, offsets = torch.zeros_like(items), segments.from_counts(segments.as_int64(kept))
+    return HitCurve(hits[kept], items, none, none, None, offsets, curve.n, curve.m)

@@ -1,1 +1,0 @@
-"""Hit curves to numbers."""

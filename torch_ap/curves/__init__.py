@@ -1,0 +1,1 @@
+"""Curves of rankings as records and functions."""

@@ -1,0 +1,188 @@
+"""Curves of detectors as records: functions, and the steps that they share with the metrics."""
+
+from torch import Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.curves.record import Curve, curve_records
+from torch_ap.detection.errors import unmatchable
+from torch_ap.detection.functions import validated
+from torch_ap.detection.inputs.images import Images, OwnSimilarity
+from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
+from torch_ap.detection.rules import coco
+from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
+from torch_ap.detection.rules.voc import VocSettings, voc_settings_of
+
+
+def coco_curve(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType | OwnSimilarity = "bbox",
+    iou_threshold: float = 0.5,
+    rec_thresholds: list[float] | None = None,
+    max_detections: int | None = None,
+    *,
+    area: str = "all",
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    iou: OwnIoU | None = None,
+    box_width: int = 4,
+    sigmas: Sigmas = None,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """Return the curve of each class of a detector at one IoU threshold, by COCO's rules.
+
+    Args:
+        preds, target: images as for :func:`torch_ap.functional.coco_mean_average_precision`, lists or packed.
+        box_format, iou_type, rec_thresholds: as there; one ``iou_type``.
+        iou_threshold: a number in [0, 1].
+        max_detections: the number of best detections of a class and image that count. Default: 100; 20 for keypoints.
+        area: name of an area range, "all" or one of ``area_ranges``.
+        area_ranges, class_names, iou, box_width, sigmas, area_as_given, validate_args: as there.
+
+    Returns:
+        (K,) :class:`Curve`, in the order of the labels of the images, with the label or its name as ``name``. Items are
+        detections, each its own threshold. Positives are ground truths; ``m`` also counts undetected ones. AP is COCO's
+        at this threshold, NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument, with image and key.
+
+    Equals ``torch_ap.MeanAveragePrecision.curve``. Its ``interpolated("101-point")`` equals the ``precision`` of
+    COCOeval's ``eval``.
+
+    Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import coco_curve
+        >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
+        >>> curves = coco_curve(preds, [{"boxes": boxes[1:], "labels": labels[1:]}], class_names={3: "cat"})
+        >>> curves[0].name, curves[0].thresholds, curves[0].hits
+        ('cat', tensor([0.9000, 0.8000]), tensor([0, 1]))
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    limit = checks.positive_int("max_detections", max_detections, optional=True)
+    settings = settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=[iou_threshold],
+        rec_thresholds=rec_thresholds,
+        max_detection_thresholds=None if limit is None else [limit],
+        average="macro",
+        area_ranges=area_ranges,
+        iou=iou,
+        box_width=box_width,
+        sigmas=sigmas,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    return curves_of_images(settings, preds, target, area, class_names)
+
+
+def voc_curve(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_threshold: float = 0.5,
+    *,
+    interpolation: VOCInterpolation = "all-points",
+    inclusive_pixels: bool = True,
+    strict: bool = False,
+    iou_type: IoUType | OwnSimilarity = "bbox",
+    sigmas: Sigmas = None,
+    class_names: ClassNames = None,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """Return the curve of each class of a detector at one IoU threshold, by VOC's rules.
+
+    Args:
+        preds, target: images as for :func:`torch_ap.functional.voc_mean_average_precision`, lists or packed.
+        iou_threshold: a number in [0, 1].
+        box_format, interpolation, inclusive_pixels, strict, iou_type, sigmas, validate_args: as there.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0.
+
+    Returns:
+        (K,) :class:`Curve`, in the order of the labels of the images, with the label or its name as ``name``. Items are
+        detections, each its own threshold, without detections of difficult objects. Positives are ground truths. AP is
+        NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument, with image and key.
+
+    Equals ``torch_ap.VOCMeanAveragePrecision.curve``, and ``rec`` and ``prec`` of ``VOCevaldet.m``.
+
+    Source: Everingham et al. (2010), The PASCAL Visual Object Classes (VOC) Challenge, section 4.2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import voc_curve
+        >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
+        >>> voc_curve(preds, [{"boxes": boxes[1:], "labels": labels[1:]}])[0].precision
+        tensor([0.0000, 0.5000], dtype=torch.float64)
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    settings = voc_settings_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        interpolation=interpolation,
+        inclusive_pixels=inclusive_pixels,
+        strict=strict,
+        iou_type=iou_type,
+        sigmas=sigmas,
+        validate_args=validate_args,
+    )
+    check_names(class_names)
+    columns = validated(settings.inputs, preds, target)
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return curves_of_voc(settings, settings.matching(columns), threshold=0, class_names=class_names)
+
+
+def curves_of_images(
+    settings: CocoSettings, preds: Images, target: Images, area: str, class_names: ClassNames
+) -> list[Curve]:
+    """Return the curves of the classes by settings of COCO or LVIS with one threshold, at the last limit."""
+    if len(settings.iou_types) > 1:
+        raise_invalid("iou_type", "must be one kind for a curve", settings.iou_types)
+    checks.one_of("area", area, list(settings.areas))
+    check_names(class_names)
+    columns = validated(settings.inputs, preds, target)
+    unmatchable.warn_of_unmatchable(settings, columns)
+    numbers = coco.match(settings, columns, settings.iou_types[0])
+    return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
+
+
+def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, class_names: ClassNames) -> list[Curve]:
+    """Return the curves of the classes at a limit and a threshold of the settings, in one area range."""
+    settings = numbers.settings
+    cell = (list(settings.areas).index(area), limit, threshold)
+    usual = settings.levels == default_settings(settings.iou_types).levels
+    convention = Convention(interpolation="101-point" if usual else numbers.levels)
+    rankings, each = numbers.rankings(*cell), numbers.of_rankings(*cell)
+    return _class_curves(rankings, convention, numbers.labels, class_names, each)
+
+
+def curves_of_voc(
+    settings: VocSettings, labels_and_matches: tuple[Tensor, Matches], threshold: int, class_names: ClassNames
+) -> list[Curve]:
+    """Return the curves of the classes at a threshold of the settings, from their labels and matches."""
+    labels, matches = labels_and_matches
+    convention = Convention(interpolation=settings.interpolation)
+    return _class_curves(matches.rankings(0, threshold), convention, labels, class_names)
+
+
+def _class_curves(
+    rankings: HitCurve, convention: Convention, labels: Tensor, names: ClassNames, each: Tensor | None = None
+) -> list[Curve]:
+    """Return the curves of the classes; ``each`` is their AP, or None."""
+    unique_names = unique_label_names(labels, names)
+    return curve_records(rankings, convention, unique_names, each) if unique_names else []

@@ -1,0 +1,1 @@
+"""Error analysis of detectors, computed from their matches."""

@@ -1,0 +1,370 @@
+"""PASCAL VOC's XML annotations and text files of boxes, as input of the detection metrics.
+
+| folder | one file per | a line is |
+|---|---|---|
+| XML ground truths | image | – |
+| text ground truths | image | class, four numbers, perhaps "difficult" |
+| text detections | image (its name is the image's) | class, score, four numbers |
+| the devkit's detections | class (its name ends in ``_<class>.txt``) | image, score, four numbers |
+
+PASCAL VOC's XML annotations: the objects of an image, and its size.
+
+Boxes as rows with an image, a class and numbers, as in files of ground truths and detections; and their packing.
+"""
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.messages import LONGEST, short_repr, suggest_name
+from torch_ap.core.columns import text
+from torch_ap.detection.shapes import boxes
+
+_LARGEST = 1e15  # larger boxes have inexact or infinite areas
+
+
+@dataclass(frozen=True)
+class VocData:
+    """A data set and the detections in it.
+
+    Attributes:
+        preds: packed predictions for ``VOCMeanAveragePrecision.update``; ``boxes`` or ``intervals`` in float64.
+        target: ground truths in the same form.
+        images: names of the B images, in the order of ``preds`` and ``target``.
+        class_names: names of the classes, in order of label.
+        sizes: (B, 2) float64, width and height of each image; NaN if the files do not contain them.
+    """
+
+    preds: dict[str, Any]
+    target: dict[str, Any]
+    images: list[str]
+    class_names: list[str]
+    sizes: Tensor
+
+
+@dataclass(frozen=True)
+class Row:
+    """One box of a file.
+
+    Attributes:
+        image: name of the image.
+        name: class.
+        box: coordinates.
+        further: the score, or 1 for a difficult ground truth and 0 for another.
+        where: file and line, for messages.
+    """
+
+    image: str
+    name: str
+    box: list[float]
+    further: float
+    where: str = ""
+
+
+def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
+    """Return the text files of a folder of detections, at least one unless ``allow_empty``."""
+    if not Path(folder).exists():
+        raise ValueError(f"{folder}: no such folder")
+    if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
+        also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
+        if any(Path(folder).glob("*.xml")):
+            also = "; it has .xml files, as ground truths do: are the folders swapped?"
+        raise ValueError(f"{folder}: must be a folder with .txt files of detections{also}")
+    return sorted(Path(folder).glob("*.txt"))
+
+
+def files_by_class(files: Sequence[Path], class_of: Callable[[Path], str]) -> dict[Path, str]:
+    """Return the class of each file. Each class must have one file."""
+    seen: dict[str, Path] = {}
+    for path in files:
+        name = class_of(path)
+        if name in seen:
+            raise ValueError(f"{path}: class {short_repr(name)} must have one file, but has {seen[name]} too")
+        seen[name] = path
+    return {path: name for name, path in seen.items()}
+
+
+def pack_rows(
+    truths: Sequence[Row],
+    detections: Sequence[Row],
+    images: list[str],
+    names: list[str],
+    sizes: dict[str, tuple[float, float]],
+    key: str = "boxes",
+) -> VocData:
+    """Pack rows in order of image and then of the files.
+
+    Args:
+        truths: ground truths. All boxes have the same number of coordinates.
+        detections: detections.
+        images: names of all images.
+        names: names of all classes.
+        sizes: width and height of images; an image may lack them.
+        key: name of the boxes in the metrics.
+    """
+    width = next((len(row.box) for row in (*truths, *detections)), 4)
+    place = {image: number for number, image in enumerate(images)}
+    label = {name: number for number, name in enumerate(names)}
+
+    def columns(rows: Sequence[Row], further: str, dtype: torch.dtype) -> dict[str, Any]:
+        rows = sorted(rows, key=lambda row: place[row.image])
+        image = torch.tensor([place[row.image] for row in rows], dtype=torch.int64)
+        return {
+            key: torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, width),
+            "labels": torch.tensor([label[row.name] for row in rows], dtype=torch.int64),
+            further: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
+            "counts": torch.bincount(image, minlength=len(images)),
+        }
+
+    known = torch.tensor([sizes.get(image, (math.nan, math.nan)) for image in images], dtype=torch.float64)
+    target = columns(truths, "difficult", torch.uint8)
+    return VocData(columns(detections, "scores", torch.float64), target, images, names, known.reshape(-1, 2))
+
+
+def parse_box(words: list[str], where: str, name: str) -> list[float]:
+    """Return finite numbers that are small enough for exact areas; ``name`` is their name in messages."""
+    values = text.numbers(words, where, name)
+    if max(map(abs, values)) > _LARGEST:
+        raise ValueError(
+            f"{where}: {name} must hold numbers of at most {_LARGEST:g}, got {short_repr(' '.join(words))}"
+        )
+    return values
+
+
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+def read_root(path: Path) -> ElementTree.Element:
+    """Return the root of an annotation. Its text must be in the declared encoding."""
+    content = text.read(path)
+    declared = re.match(r"<\?xml[^>]*encoding\s*=\s*[\"']([^\"']*)", content)
+    if declared and not content.isascii() and declared[1].lower() not in ("utf-8", "utf8"):
+        raise ValueError(f"{path}, line 1: must be UTF-8 text, but is declared as {short_repr(declared[1])}")
+    try:
+        root = ElementTree.fromstring(content)
+    except (ElementTree.ParseError, ValueError) as reason:
+        line = getattr(reason, "position", (1, 0))[0]
+        raise ValueError(f"{path}, line {line}: must be XML: {str(reason)[:LONGEST]}") from None
+    if root.tag != "annotation" and root.find(".//object") is None:
+        raise ValueError(f"{path}: must be an <annotation> with <object>s, got {short_repr(root.tag)}")
+    return root
+
+
+def objects(path: Path, root: ElementTree.Element) -> list[Row]:
+    """Return the objects of one annotation."""
+    rows = []
+    for place, item in enumerate(root.iter("object")):
+        where = f"{path}: object {place + 1}"
+        _check_tags(item, ("name", "bndbox", "difficult"), where)
+        _check_tags(item.find("bndbox"), _CORNERS, where)
+        name = " ".join((item.findtext("name") or "").split())
+        if not name:
+            raise ValueError(f"{where}: must have a 'name'")
+        corners = [(item.findtext(f"bndbox/{corner}") or "").strip() for corner in _CORNERS]
+        if "" in corners:
+            raise ValueError(f"{where}: must have a 'bndbox' with {', '.join(map(repr, _CORNERS))}")
+        box = parse_box(corners, where, "bndbox")
+        if box[2] < box[0] or box[3] < box[1]:
+            raise ValueError(f"{where}: bndbox must have xmin <= xmax and ymin <= ymax, got {short_repr(box)}")
+        difficult = (item.findtext("difficult") or "0").strip()
+        if difficult not in ("0", "1"):
+            raise ValueError(f"{where}: 'difficult' must be 0 or 1, got {short_repr(difficult)}")
+        rows.append(Row(path.stem, name, box, float(difficult)))
+    return rows
+
+
+def _check_tags(element: ElementTree.Element | None, tags: Sequence[str], where: str) -> None:
+    """Raise ValueError for a repeated tag."""
+    for tag in tags:
+        if element is not None and len(element.findall(tag)) > 1:
+            raise ValueError(f"{where}: <{tag}> must be given once, and is given twice")
+
+
+def image_size(root: ElementTree.Element) -> tuple[float, float]:
+    """Return width and height of the image; NaN unless both are integers above 0, since many files contain 0."""
+    width, height = (text.whole_number((root.findtext(f"size/{key}") or "").strip()) for key in ("width", "height"))
+    return (width, height) if width and height else (math.nan, math.nan)
+
+
+_FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
+_QUADRILATERAL = [True] * 8 + [False]  # eight numbers and a class
+_DOTA_COLUMNS = 10  # image, score and eight numbers
+_SCORE_AND_BOX = 5
+_MOST = 1.1  # of the corners in YOLO's files
+_DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
+
+
+def read_voc(
+    ground_truths: str | Path, detections: str | Path, box_format: str = "xyxy", *, allow_empty: bool = False
+) -> VocData:
+    """Read folders of ground truths and of detections. Text is UTF-8.
+
+    Args:
+        ground_truths: folder of XML annotations, or of text files, one per image.
+        detections: folder of text files, one per image, or one per class as in the devkit. The class is then the part
+            after ``comp4_det_test_`` in the name of the file. After another beginning it is the longest class of the
+            ground truths at the end of the name, or else the part after the last underscore.
+        box_format: format of the text files, "xyxy", "xywh" or "cxcywh"; XML names its corners.
+        allow_empty: whether the folder of detections may lack text files.
+
+    Returns:
+        Boxes as corners, for every format of the files.
+
+    Raises:
+        ValueError: for an empty folder, a line that cannot be read, an unknown image, a ground truth of negative size;
+            files that look like YOLO's, or with the score after the box. The message names file and line.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from torch_ap.detection.files.voc import read_voc
+        >>> from torch_ap.detection.functions import voc_mean_average_precision
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for name, line in (("truth", "cat 10 10 50 50"), ("found", "cat 0.9 12 10 50 50")):
+        ...     (folder / name).mkdir()
+        ...     _ = (folder / name / "one.txt").write_text(line)
+        >>> data = read_voc(folder / "truth", folder / "found")
+        >>> voc_mean_average_precision(data.preds, data.target)["map"]
+        tensor(1., dtype=torch.float64)
+    """
+    checks.one_of("box_format", box_format, boxes.FORMATS)
+    xml, texts = (sorted(Path(ground_truths).glob(f"*.{suffix}")) for suffix in ("xml", "txt"))
+    if not Path(ground_truths).exists():
+        raise ValueError(f"{ground_truths}: no such folder")
+    if not xml and not texts:
+        also = " (COCO's JSON is for torch-ap coco)" if Path(ground_truths).is_file() else ""
+        raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one per image{also}")
+    if xml and texts:
+        source = f"the ground truths are read from its {len(xml)} .xml files"
+        warnings.warn(f"{ground_truths}: {source}; its {len(texts)} .txt files are left out", UserWarning, stacklevel=2)
+    images = [path.stem for path in xml or texts]
+    sizes = {}
+    if xml:
+        annotations = {path.stem: read_root(path) for path in xml}
+        truths = [row for path in xml for row in objects(path, annotations[path.stem])]
+        sizes = {name: image_size(root) for name, root in annotations.items()}
+    else:
+        lines = [row for path in texts for row in _ground_truths(path, box_format)]
+        _check_not_yolo(lines, ground_truths)
+        truths = _corners(lines, box_format)
+    files, names, known = text_files(detections, allow_empty), set(images), {row.name for row in truths}
+    classes = files_by_class([x for x in files if x.stem not in names], lambda path: _class_in(path.stem, known))
+    rows = [row for path in files for row in _detections(path, names, known, classes.get(path))]
+    _check_not_yolo(rows, detections)
+    _check_score_first(rows, detections)
+    class_names = sorted(known.union(row.name for row in rows))
+    _check_columns(set(class_names) - known, known, detections)
+    return pack_rows(truths, _corners(rows, box_format), images, class_names, sizes)
+
+
+def _ground_truths(path: Path, box_format: str) -> list[Row]:
+    """Return the ground truths of one image: class, four numbers, perhaps "difficult"."""
+    rows = []
+    for where, words in text.lines(path):
+        if words[0].startswith("imagesource:") or list(map(bool, map(_NUMBER.fullmatch, words[:9]))) == _QUADRILATERAL:
+            got = f"got {short_repr(' '.join(words))}, as in DOTA's files: --format dota (`read_dota`)"
+            raise ValueError(f"{where}: must hold a name and 4 numbers, {got}")
+        hard = words[-1] == "difficult" and len(words) > 5
+        name, box = _name_and_numbers(words[:-1] if hard else words, 4, where)
+        sizes = (box[2] - box[0], box[3] - box[1]) if box_format == "xyxy" else box[2:]
+        if min(sizes) < 0:
+            yolo = name.isdecimal() and max(box) <= _MOST
+            also = "in [0, 1], as in YOLO's files: --format yolo (`read_yolo`)" if yolo else "see --box-format"
+            if name.split()[-1].isdecimal() and " " in name:
+                also = f"the class is {short_repr(name)}: is there a number more than a name and a box?"
+            raise ValueError(f"{where}: must have no negative size as {box_format}, got {short_repr(box)} ({also})")
+        rows.append(Row(path.stem, name, box, float(hard)))
+    return rows
+
+
+def _detections(path: Path, images: set[str], classes: set[str], class_of_file: str | None) -> list[Row]:
+    """Return the detections of one file, of an image or of a class."""
+    rows = []
+    for where, words in text.lines(path):
+        if len(words) == _DOTA_COLUMNS and all(map(_NUMBER.fullmatch, words[1:])):
+            got = f"got {short_repr(' '.join(words))}, as in DOTA's files: --format dota (`read_dota`)"
+            raise ValueError(f"{where}: must hold a name and {_SCORE_AND_BOX} numbers, {got}")
+        first, numbers = _name_and_numbers(words, _SCORE_AND_BOX, where)
+        image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
+        if image not in images:
+            raise ValueError(f"{where}: {_unknown_image(path, image, name, images, classes)}")
+        rows.append(Row(image, name, numbers[1:], numbers[0]))
+    return rows
+
+
+def _unknown_image(path: Path, image: str, class_of_file: str, images: set[str], classes: set[str]) -> str:
+    """Return the message about a line without an image's name: its first word or the name of the file is wrong."""
+    if class_of_file in classes:
+        rule = f"its lines must begin with one, and all are of class {short_repr(class_of_file)}"
+        unknown = f"unknown image {short_repr(image)}{suggest_name(image, images)}"
+        return f"{unknown}; the file has no image's name, so that {rule}"
+    fault = f"there are no ground truths for an image {short_repr(path.stem)}{suggest_name(path.stem, images)}"
+    rule = f"the lines of a file of one class, here {short_repr(class_of_file)}, must begin with an image's name"
+    return f"{fault}; {rule}, got {short_repr(image)}"
+
+
+def _class_in(stem: str, classes: Iterable[str]) -> str:
+    """Return the class in the name of a devkit's file. A space in a class may be an underscore there."""
+    known = {name.replace(" ", "_"): name for name in classes} | {name: name for name in classes}
+    official = _DEVKIT.fullmatch(stem)
+    if official:
+        return known.get(official[1], official[1])
+    endings = [name for name in known if f"_{stem}".endswith(f"_{name}")]
+    return known[max(endings, key=len)] if endings else stem.rsplit("_", 1)[-1]
+
+
+def _name_and_numbers(words: list[str], numbers: int, where: str) -> tuple[str, list[float]]:
+    """Return a name, which may contain spaces, and ``numbers`` numbers; the last four are a box."""
+    if len(words) <= numbers:
+        also = " (as ground truths do: are the folders swapped?)" if numbers == len(words) == _SCORE_AND_BOX else ""
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {short_repr(' '.join(words))}{also}")
+    if numbers == _SCORE_AND_BOX and words[-numbers].isalpha():
+        got = f"{short_repr(words[-numbers])}; ground truths have none: are the folders swapped?"
+        raise ValueError(f"{where}: the score must be a finite number, got {got}")
+    score = text.numbers(words[-numbers:-4], where, "score")
+    if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
+        also = "" if numbers == _SCORE_AND_BOX else " (as detections have: are the folders swapped?)"
+        one_more = f"but has one more: {short_repr(' '.join(words))}{also}"
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, {one_more}")
+    return " ".join(words[:-numbers]), score + parse_box(words[-4:], where, "box")
+
+
+def _corners(rows: list[Row], box_format: str) -> list[Row]:
+    if box_format == "xyxy" or not rows:
+        return rows
+    corners = boxes.to_xyxy(torch.tensor([row.box for row in rows], dtype=torch.float64), box_format).tolist()
+    return [Row(row.image, row.name, box, row.further) for row, box in zip(rows, corners, strict=True)]
+
+
+def _check_columns(unknown: set[str], classes: set[str], folder: str | Path) -> None:
+    """Raise ValueError for a class that is a known class and a number, such as a track id."""
+    for name in sorted(unknown):
+        first, _, last = name.rpartition(" ")
+        if first in classes and last.isdecimal():
+            fault = f"no ground truth is of class {short_repr(name)}, but some are of {short_repr(first)}"
+            raise ValueError(f"{folder}: {fault}: the lines seem to have one more column, {short_repr(last)}")
+
+
+def _check_not_yolo(rows: list[Row], folder: str | Path) -> None:
+    """Raise ValueError for class ids with fractions only, as in YOLO's files, whose columns differ."""
+    if rows and all(row.name.isdecimal() and -0.1 <= min(row.box) <= max(row.box) <= _MOST for row in rows):
+        fault = "its classes are numbers and its boxes lie in [0, 1], as in YOLO's files"
+        raise ValueError(f"{folder}: {fault}: read them with --format yolo (`read_yolo`)")
+
+
+def _check_score_first(rows: list[Row], folder: str | Path) -> None:
+    """Raise ValueError if the last number of all lines is a fraction and the first is not: the score is last."""
+    last, first = [row.box[3] for row in rows], [row.further for row in rows]
+    fractions = all(0 <= x <= 1 for x in last) and any(0 < x < 1 for x in last)
+    if fractions and any(not 0 <= x <= 1 for x in first) and any(max(row.box) > 1 for row in rows):
+        rule = "the score must stand before the box: class, score, four numbers"
+        raise ValueError(f"{folder}: the last number of every line lies in [0, 1], as a score does; {rule}")

@@ -1,0 +1,358 @@
+"""YOLO's text files of boxes, one per image, as input for the detection metrics.
+
+| folder | a line is |
+|---|---|
+| ground truths | class id, centre x, centre y, width, height |
+| detections | class id, centre x, centre y, width, height, confidence |
+
+The four numbers are fractions of the image's width and height, which are read from the images.
+
+Width and height of images, from the headers of PNG and JPEG files or from a file of sizes; no pixel is decoded.
+"""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from torch_ap.core.base.messages import short_repr, suggest_name
+from torch_ap.core.columns import text
+from torch_ap.core.columns.literals import MAX_INTEGER_DIGITS
+from torch_ap.detection.files.entries import require
+from torch_ap.detection.files.voc import Row, VocData, pack_rows, text_files
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+_OTHERS = (".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".avif", ".dng", ".mpo", ".pfm")
+_PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8"
+_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # without two tables and a reserved marker
+_WITHOUT_LENGTH = {0x01, *range(0xD0, 0xD9)}
+_DATA, _END, _APP1 = 0xDA, 0xD9, 0xE1
+_ORIENTATION = 0x0112
+_SIDEWAYS = (5, 6, 7, 8)  # orientations with width and height exchanged
+
+Size = tuple[int, int]
+
+
+def image_sizes(path: str | Path) -> dict[str, Size]:
+    """Return width and height of each image by its name without suffix.
+
+    Args:
+        path: a folder of PNG and JPEG files; or a UTF-8 text file with lines ``image width height``.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: naming file and line, for an invalid header or line, or a name of two images.
+    """
+    path = Path(path)
+    out: dict[str, Size] = {}
+    for where, name, size in _sizes_in_folder(path) if path.is_dir() else _sizes_in_text(path):
+        if name in out:
+            raise ValueError(f"{where}: image {short_repr(name)} must be given once, but is given again")
+        out[name] = size
+    if not out:
+        raise ValueError(f"{path}: must be a folder with PNG or JPEG images, or a file of lines `image width height`")
+    return out
+
+
+def image_size(path: str | Path) -> Size:
+    """Return width and height of a PNG or JPEG image, with the orientation in a JPEG's Exif data applied.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: naming the file, for anything but a PNG or JPEG header.
+    """
+    with Path(path).open("rb") as file:
+        start = file.read(2)
+        try:
+            size = _jpeg_size(file) if start == _JPEG else _png_size(start + file.read(22))
+        except (struct.error, ValueError):
+            size = (0, 0)
+    if min(size) < 1:
+        raise ValueError(f"{path}: must be a PNG or JPEG image with a whole header; give a file of sizes otherwise")
+    return size
+
+
+def _sizes_in_folder(folder: Path) -> Iterator[tuple[str, str, Size]]:
+    """Yield path, name and size of each image of a folder."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() in SUFFIXES:
+            yield str(path), path.stem, image_size(path)
+        elif path.suffix.lower() in _OTHERS:
+            raise ValueError(f"{path}: must be a PNG or JPEG image; give a file of sizes otherwise")
+
+
+def _sizes_in_text(path: Path) -> Iterator[tuple[str, str, Size]]:
+    """Yield place, name and size of each line of a text file."""
+    for where, words in text.lines(path):
+        sizes = [text.whole_number(word) or 0 for word in words[-2:]]
+        if len(words) < 3 or min(sizes) < 1:
+            raise ValueError(
+                f"{where}: must be `image width height`, in whole pixels, got {short_repr(' '.join(words))}"
+            )
+        name = " ".join(words[:-2])
+        yield where, Path(name).stem if Path(name).suffix.lower() in SUFFIXES + _OTHERS else name, (sizes[0], sizes[1])
+
+
+def _png_size(header: bytes) -> Size:
+    """Return width and height, which the first chunk, IHDR, begins with."""
+    if len(header) < 24 or not header.startswith(_PNG) or header[12:16] != b"IHDR":
+        raise ValueError
+    width, height = struct.unpack(">II", header[16:24])
+    return width, height
+
+
+def _jpeg_size(file: BinaryIO) -> Size:
+    """Return width and height from the first frame header; Exif data before it may turn the image."""
+    sideways = False
+    while True:
+        marker = _next_marker(file)
+        if marker in _WITHOUT_LENGTH:
+            continue
+        if marker in (_DATA, _END):
+            raise ValueError
+        (length,) = struct.unpack(">H", file.read(2))
+        if marker in _FRAMES:
+            height, width = struct.unpack(">xHH", file.read(5))
+            return (height, width) if sideways else (width, height)
+        segment = file.read(length - 2) if length >= 2 else b""
+        if len(segment) != length - 2:
+            raise ValueError
+        if marker == _APP1 and segment.startswith(b"Exif\0\0"):
+            sideways = _orientation(segment[6:]) in _SIDEWAYS
+
+
+def _next_marker(file: BinaryIO) -> int:
+    """Return the marker: the byte after one or more bytes 0xff."""
+    if file.read(1) != b"\xff":
+        raise ValueError
+    byte = b"\xff"
+    while byte == b"\xff":
+        byte = file.read(1)
+    if not byte:
+        raise ValueError
+    return byte[0]
+
+
+def _orientation(exif: bytes) -> int:
+    """Return the orientation tag in the first directory of Exif data; 1, upright, for data without one."""
+    order = {b"II": "<", b"MM": ">"}.get(exif[:2])
+    with suppress(struct.error):  # the image may be complete although its Exif data are cut off
+        (at,) = struct.unpack_from(f"{order}I", exif, 4)
+        (count,) = struct.unpack_from(f"{order}H", exif, at)
+        for entry in range(at + 2, at + 2 + 12 * count, 12):
+            tag, _, _, value = struct.unpack_from(f"{order}HHIH", exif, entry)
+            if tag == _ORIENTATION:
+                return int(value)
+    return 1
+
+
+_CLASSES = "classes"
+_TRUTH_RANGE = (-0.01, 1.01)  # rounded labels may be slightly outside
+_DETECTION_RANGE = (-1.0, 2.0)  # detected boxes may extend beyond the image
+_FORM = "class cx cy w h"
+DETECTED = f"{_FORM} confidence"
+
+
+def read_yolo(
+    ground_truths: str | Path,
+    detections: str | Path,
+    images: str | Path | None = None,
+    names: str | Path | None = None,
+    *,
+    allow_empty: bool = False,
+) -> VocData:
+    """Read folders of YOLO's labels and of detections. Text is UTF-8.
+
+    Args:
+        ground_truths: folder of text files, one per image; an image without a file has no object. A
+            ``classes.txt`` that belongs to no image names the classes, unless ``names`` is set.
+        detections: folder of text files, one per image, with the confidence at the end of each line (Ultralytics:
+            ``save_txt=True, save_conf=True``).
+        images: folder of PNG and JPEG images, whose sizes are read from their headers; or a text file of the lines
+            ``image width height``. Default: the path of the ground truths with ``images`` in place of the last
+            ``labels``.
+        names: names of the classes, by id: a YAML file with ``names`` (needs PyYAML), or a text file with one per line.
+        allow_empty: whether the folder of detections may lack text files.
+
+    Returns:
+        Boxes as corners in pixels. Their sizes lack the extra pixel of VOC's boxes: set ``inclusive_pixels=False``.
+        Without names, the names of the classes are their ids.
+
+    Raises:
+        ValueError: for a folder without files, an invalid line, numbers that are not fractions, an unknown image or
+            class; the message names file and line.
+        ModuleNotFoundError: for YAML without PyYAML.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from torch_ap.detection.files.yolo import read_yolo
+        >>> from torch_ap.detection.functions import voc_mean_average_precision
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for name, line in (("truth", "0 0.5 0.5 0.2 0.2"), ("found", "0 0.5 0.5 0.2 0.25 0.9")):
+        ...     (folder / name).mkdir()
+        ...     _ = (folder / name / "one.txt").write_text(line)
+        >>> _ = (folder / "sizes.txt").write_text("one.jpg 640 480")
+        >>> data = read_yolo(folder / "truth", folder / "found", folder / "sizes.txt")
+        >>> voc_mean_average_precision(data.preds, data.target, inclusive_pixels=False)["map"]
+        tensor(1., dtype=torch.float64)
+    """
+    source = _image_folder(ground_truths) if images is None else Path(images)
+    sizes = image_sizes(source)
+    files = sorted(Path(ground_truths).glob("*.txt"))
+    classes = next((path for path in files if path.stem == _CLASSES and _CLASSES not in sizes), None)
+    files = [path for path in files if path != classes]
+    if not Path(ground_truths).exists():
+        raise ValueError(f"{ground_truths}: no such folder")
+    if not files:
+        raise ValueError(f"{ground_truths}: must be a folder with .txt files, one per image")
+    source_of_names = names if names is not None else classes
+    by_id = None if source_of_names is None else class_names(source_of_names)
+    truths = [row for path in files for row in _rows(path, sizes, source, by_id, False)]
+    rows = [row for path in text_files(detections, allow_empty) for row in _rows(path, sizes, source, by_id, True)]
+    ids = sorted({int(row.name) for row in (*truths, *rows)})
+    data = pack_rows(truths, rows, sorted(sizes), list(map(str, ids)), dict(sizes))
+    return data if by_id is None else replace(data, class_names=[by_id[class_id] for class_id in ids])
+
+
+def class_names(path: str | Path) -> dict[int, str]:
+    """Read the names of classes by id from ``names`` of a YAML file (list or mapping), or the lines of a text file.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: naming file and entry, for names that are not text, repeated names and repeated keys.
+        ModuleNotFoundError: for YAML without PyYAML.
+    """
+    path = Path(path)
+    content = text.read(path)
+    if path.suffix.lower() in (".yaml", ".yml"):
+        names = _yaml_names(content, path)
+    else:
+        names = {place: line.strip() for place, line in enumerate(re.split("\r\n|\r|\n", content.rstrip()))}
+    seen: dict[str, int] = {}
+    for class_id, name in names.items():
+        if not name or name in seen:
+            fault = f"{short_repr(name)} is class {seen[name]} too" if name else "a name is missing"
+            raise ValueError(f"{path}: class {class_id}: {fault}")
+        seen[name] = class_id
+    if not names:
+        raise ValueError(f"{path}: must name the classes, but names none")
+    return names
+
+
+def _yaml_names(content: str, path: Path) -> dict[int, str]:
+    """Return the names of classes by id in a YAML file."""
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"{path}: YAML needs PyYAML: pip install pyyaml (extra `detection`)") from None
+    try:
+        loader = yaml.SafeLoader(content)
+        node = loader.get_single_node()
+        fault = _yaml_fault(node, loader)
+        loaded: Any = None if node is None or fault else loader.construct_document(node)
+    except (yaml.YAMLError, ValueError, RecursionError) as reason:
+        mark = getattr(reason, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(reason, "problem", None) or str(reason)
+        raise ValueError(f"{path}{line}: must be YAML: {short_repr(problem)}") from None
+    if fault:
+        raise ValueError(f"{path}, {fault}")
+    names: Any = loaded.get("names") if isinstance(loaded, dict) else None
+    if isinstance(names, list):
+        names = dict(enumerate(names))
+    require(isinstance(names, dict), f"{path}: must have 'names', a list or a mapping of class ids", names)
+    for class_id, name in names.items():
+        is_id = isinstance(class_id, int) and not isinstance(class_id, bool) and class_id >= 0
+        require(is_id, f"{path}: a class id must be a whole number of at least 0", class_id)
+        is_text = isinstance(name, str | int) and not isinstance(name, bool)
+        require(is_text, f"{path}: class {class_id}: the name must be text (in quotes)", name)
+    return {class_id: " ".join(str(name).split()) for class_id, name in names.items()}
+
+
+def _yaml_fault(node: Any, loader: Any) -> str:
+    """Return the message about a repeated key in a mapping or about an integer of thousands of digits; else ""."""
+    pending, seen = [node], set()
+    while pending:
+        node = pending.pop()
+        if node is None or id(node) in seen:  # nodes may contain themselves
+            continue
+        seen.add(id(node))
+        if node.id == "scalar" and len(node.value) > MAX_INTEGER_DIGITS and node.tag.endswith(":int"):
+            return f"line {node.start_mark.line + 1}: a whole number of thousands of digits"
+        keys: set[Any] = set()
+        for key, value in node.value if node.id == "mapping" else ():
+            pending += [key, value]
+            plain = key.id == "scalar" and len(key.value) < MAX_INTEGER_DIGITS and not key.tag.endswith(":merge")
+            name = loader.construct_object(key) if plain else id(key)
+            if name in keys:
+                return (
+                    f"line {key.start_mark.line + 1}: the key {short_repr(name)} must be given once, but is given twice"
+                )
+            keys.add(name)
+        if node.id == "sequence":
+            pending += node.value
+    return ""
+
+
+def _image_folder(ground_truths: str | Path) -> Path:
+    """Return the folder ``images`` that corresponds to the folder ``labels``."""
+    parts = list(Path(ground_truths).resolve().parts)
+    places = [place for place, part in enumerate(parts) if part == "labels"]
+    if places:
+        parts[places[-1]] = "images"
+    folder = Path(*parts)
+    if not places or not folder.is_dir():
+        also = f"; there is no folder {folder}" if places else ""
+        raise ValueError(f"{ground_truths}: give the folder of its images, or a file of their sizes, as --images{also}")
+    return folder
+
+
+def _rows(
+    path: Path, sizes: Mapping[str, Size], source: Path, names: Mapping[int, str] | None, detected: bool
+) -> list[Row]:
+    """Return the boxes of one image, as corners in pixels; classes by id."""
+    if path.stem not in sizes:
+        raise ValueError(
+            f"{path}: no image in {source} has the name {short_repr(path.stem)}{suggest_name(path.stem, sizes)}"
+        )
+    width, height = sizes[path.stem]
+    columns, form = (6, DETECTED) if detected else (5, _FORM)
+    rows = []
+    for where, words in text.lines(path):
+        class_id = text.whole_number(words[0])
+        if len(words) != columns:
+            also = _hint(len(words), detected)
+            raise ValueError(f"{where}: must have {columns} columns, {form}, got {len(words)}{also}")
+        if class_id is None or (names is not None and class_id not in names):
+            known = "" if class_id is None else " that has a name"
+            raise ValueError(f"{where}: the class must be an id{known}, got {short_repr(words[0])}")
+        cx, cy, w, h, *confidence = _fractions(words[1:], where, detected)
+        box = [(cx - w / 2) * width, (cy - h / 2) * height, (cx + w / 2) * width, (cy + h / 2) * height]
+        rows.append(Row(path.stem, str(class_id), box, confidence[0] if detected else 0.0))
+    return rows
+
+
+def _hint(columns: int, detected: bool) -> str:
+    """Return the end of a message about the number of columns."""
+    if detected:
+        hint = " (detections need their confidence: save_conf=True; or are the folders swapped?)"
+        return hint if columns == 5 else ""
+    if columns == 6:
+        return " (are these detections, and the folders swapped?)"
+    return " (polygons are not boxes)" if columns > 6 and columns % 2 else ""
+
+
+def _fractions(words: list[str], where: str, detected: bool) -> list[float]:
+    """Return the numbers of a line: a box in fractions of the image's size, and the confidence of a detection."""
+    values = text.numbers(words, where, "box and confidence" if detected else "box")
+    low, high = _DETECTION_RANGE if detected else _TRUTH_RANGE
+    if not all(low <= value <= high for value in values[:4]) or min(values[2:4]) < 0:
+        got = short_repr(" ".join(words[:4]))
+        raise ValueError(f"{where}: a box must hold fractions of the image's width and height, 0 to 1, got {got}")
+    if detected and not 0 <= values[4] <= 1:
+        raise ValueError(f"{where}: the confidence must lie in [0, 1], got {short_repr(words[4])}")
+    return values

@@ -1,0 +1,487 @@
+"""Mean average precision of object detectors by the rules of COCO and PASCAL VOC, as functions.
+
+Mean average precision by the rules of Open Images, nuScenes and KITTI, as functions.
+"""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.options import AnyBoxFormat, BoxFormat, GroupOf, IoUType, Sigmas, VOCInterpolation
+from torch_ap.core.items.settings import result_dtype
+from torch_ap.detection.errors import unmatchable
+from torch_ap.detection.inputs import rules
+from torch_ap.detection.inputs.hierarchy import Parents
+from torch_ap.detection.inputs.images import Columns, DetectionInputs, Images, OwnSimilarity, narrow_to_int32
+from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
+from torch_ap.detection.rules.coco import Report, zero_dimensional
+from torch_ap.detection.rules.coco_numbers import settings_of
+from torch_ap.detection.rules.kitti import kitti_settings_of
+from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
+from torch_ap.detection.rules.open_images import open_images_settings_of
+from torch_ap.detection.rules.voc import voc_settings_of
+
+
+def coco_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType | OwnSimilarity | tuple[IoUType, ...] = "bbox",
+    iou_thresholds: list[float] | None = None,
+    rec_thresholds: list[float] | None = None,
+    max_detection_thresholds: list[int] | None = None,
+    class_metrics: bool = False,
+    extended_summary: bool = False,
+    average: Literal["macro", "micro"] = "macro",
+    *,
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    iou: OwnIoU | None = None,
+    box_width: int = 4,
+    sigmas: Sigmas = None,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Any]:
+    r"""Return COCO's mean average precision and recall of a detector.
+
+    .. math::
+        mAP = \frac{1}{T K} \sum_{\tau, c} \frac{1}{101} \sum_{r \in \{0, .01, \dots, 1\}} \max_{t : r(t) \ge r} p(t)
+
+    over T IoU thresholds and K classes, with p(t) and r(t) the precision and recall of the t best detections of class
+    c. A detection is a true positive if the greedy matching by descending score gives it a ground truth with an IoU of
+    at least :math:`\tau`.
+
+    Args:
+        preds: a list with one dict per image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; or, packed,
+            one dict with the concatenated rows of all images and ``counts`` (B,), the rows per image. ``masks`` for
+            ``iou_type="segm"`` and "boundary" (in lists only): (D, H, W) bool, or a list of COCO run-length codes,
+            ``size`` and ``counts``, with a sum of runs of height times width. ``ious`` (D, G) for
+            ``iou_type="precomputed"`` (packed: the flat concatenated matrices). ``keypoints`` (D, K, 3) for
+            ``iou_type="keypoints"``: x, y, and a number that is ignored. ``boxes`` (D, 5) or (D, 8) for
+            ``iou_type="rotated"``. ``intervals`` (D, 2), start and end, for ``iou_type="intervals"``.
+        target: dicts without scores: ``boxes`` (G, 4), ``labels`` (G,); optional ``iscrowd`` (G,) 0 or 1, and ``area``
+            (G,), finite, where 0 or less stands for the area of the shape, as in torchmetrics. ``keypoints`` (G, K, 3)
+            have the visibility as third number: 0 not labelled, 1 hidden, 2 visible. They require ``area``, which is
+            used unchanged. Their ``boxes`` matter only if no point is labelled, and may be missing or NaN: detections
+            near such a box match an object that does not count.
+        box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; a box of zero
+            or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, except with
+            ``validate_args=False`` or a function ``iou``, because it indicates sizes read as corners. Rotated boxes are
+            "cxcywhr", "xywhr" or "xyxyxyxy", as in :func:`torch_ap.functional.rotated_box_iou`. Must be omitted for
+            "intervals", "precomputed" and a function.
+        iou_type: "bbox", "segm", "precomputed", or "boundary", the lower of the IoU of two masks and the IoU of their
+            boundaries. A boundary contains the pixels within 2% of the image's diagonal (at least 1 pixel) of the
+            outside, by rows and columns separately; a crowd has only the IoU of masks (Cheng et al. 2021). Several
+            kinds as a tuple prefix the names of the result ("bbox_map"). "keypoints", "rotated" and "intervals" cannot
+            be combined; keypoints are compared by :func:`torch_ap.functional.keypoint_similarity` in place of IoU. Or a
+            function from the two dicts of an image, not packed, to the (D, G) similarity of its detections and ground
+            truths, at most 1; ``area`` is then the given area, or 0.
+        iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
+        rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
+        max_detection_thresholds: limits of the detections of a class and image that count, any number of ints. Default:
+            1, 10, 100; 20 for keypoints.
+        class_metrics: whether to return AP and AR of each class too, at no cost.
+        extended_summary: whether to return COCO's arrays and all IoUs too.
+        average: "macro", the mean over classes, or "micro", all objects as one class.
+        area_ranges: names and inclusive bounds of area ranges in addition to "all". Default: COCO's small, medium,
+            large; for keypoints medium and large; for intervals and custom geometry none.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
+            each class then has its own entries. A label beyond the list is an error.
+        iou: function of P pairs, (P, W) boxes of detections, (P, W) boxes of ground truths and (P,) crowd flags to
+            (P,) IoUs, at most 1, for custom geometry; ``area`` of detections and ground truths is then the given area,
+            or 0.
+        box_width: W, for ``iou``.
+        sigmas: numbers of the K keypoints, a list, array or tensor of numbers from 1e-9 to 1e9; default COCO's 17.
+        area_as_given: whether to require ``area`` in all images and use it unchanged, as pycocotools uses the area in a
+            file: 0 is small, and a negative area is an error. Detected masks and keypoints then need it too. Otherwise
+            their area is the area of the mask, or of the box around all points, while pycocotools uses the area of the
+            ``bbox`` if the first result has one.
+        validate_args: whether values are checked (NaN, flags).
+        dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map``, ``map_50``, ``map_75``, ``map_{area}``, ``mar_{limit}``, ``mar_{area}``: 0-d, -1 without ground
+        truths; for keypoints also ``mar_iou_50`` and ``mar_iou_75``, recall at these thresholds; ``map_per_class``,
+        ``mar_{last limit}_per_class`` (K,) or -1; ``classes`` (K,) int32, or int64 for larger labels; all of them
+        0-d for one class, as in torchmetrics. Extended: ``precision``, ``scores`` (T, R, K, A, M),
+        ``recall`` (T, K, A, M) float64, ``ious`` by (image, class).
+
+    Raises:
+        ValueError: for an invalid argument, with image and key.
+
+    Equals ``pycocotools.cocoeval.COCOeval`` to the last bit (on CPU; an accelerator adds in another order). Two
+    differences: recall levels may come in any order, while pycocotools stops at the first unreached one; and the ground
+    truth with id 0 in a file counts, while pycocotools ignores its matches. Equals
+    ``torchmetrics.detection.MeanAveragePrecision`` except that thresholds are float64, while float32 misses IoUs equal
+    to a threshold; that the overall numbers are at the last detection limit; and that a ground-truth box of negative
+    size raises an error.
+
+    Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context; ``cocoeval.py`` and ``maskApi.c`` of its API.
+    "boundary": Cheng et al. (2021), Boundary IoU: Improving Object-Centric Image Segmentation Evaluation.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection.functions import coco_mean_average_precision
+        >>> boxes, labels = torch.tensor([[258.0, 41.0, 606.0, 285.0]]), torch.tensor([0])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.536]), "labels": labels}]
+        >>> target = [{"boxes": torch.tensor([[214.0, 41.0, 562.0, 285.0]]), "labels": labels}]
+        >>> coco_mean_average_precision(preds, target)["map"]
+        tensor(0.6000)
+    """
+    settings = settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=iou_thresholds,
+        rec_thresholds=rec_thresholds,
+        max_detection_thresholds=max_detection_thresholds,
+        average=average,
+        area_ranges=area_ranges,
+        iou=iou,
+        box_width=box_width,
+        sigmas=sigmas,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    columns = validated(settings.inputs, preds, target)
+    report = Report(class_metrics, extended_summary, class_names)
+    numbers = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return numbers
+
+
+def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
+    """Validate all images and return their columns; raise ValueError for a broken rule."""
+    columns, broken = inputs.validate(preds, target, copy=False)
+    tensors.raise_first(rules.VALUE_RULES, broken)
+    if not columns["detection_labels"].is_cpu:  # on CPU `validate` warns
+        inputs.warn_about_rows(columns)
+    return columns
+
+
+def voc_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_threshold: float | list[float] = 0.5,
+    *,
+    interpolation: VOCInterpolation = "all-points",
+    inclusive_pixels: bool = True,
+    strict: bool = False,
+    class_metrics: bool = False,
+    iou_type: IoUType | OwnSimilarity = "bbox",
+    sigmas: Sigmas = None,
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    r"""Return PASCAL VOC's mean average precision of a detector.
+
+    By descending score, a detection belongs to the ground truth of its class and image with the highest IoU. If that
+    IoU reaches the threshold it is a true positive, or a false positive if an earlier detection matched this ground
+    truth; the next best ground truth is not tried. Then, for each class,
+
+    .. math::
+        AP = \sum_i (r_i - r_{i-1}) \max_{j \ge i} p_j \quad\text{or}\quad
+        AP = \frac{1}{11} \sum_{r \in \{0, .1, \dots, 1\}} \max_{j : r_j \ge r} p_j
+
+    Args:
+        preds: images as in :func:`coco_mean_average_precision`, list or packed: ``boxes``, ``scores``, ``labels``.
+        target: ``boxes``, ``labels``; optional ``difficult`` (G,) 0 or 1: such ground truths and their detections do
+            not count.
+        box_format: "xyxy", "xywh" or "cxcywh", or a format of rotated boxes. A negative size in ``target``, as between
+            corners, is an error, except with ``validate_args=False``.
+        iou_threshold: a number in [0, 1], or several.
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI since
+            2019: 1/40, 2/40, ..., 1; :func:`torch_ap.functional.kitti_mean_average_precision` computes the numbers
+            of its development kit), or "101-point". "11-point" has the levels 0, 0.1, ..., 1 of the definition, so that
+            a recall of 3 / 10 reaches 0.3. "11-point-arange" has the levels of ``numpy.arange(0, 1.1, 0.1)``, as
+            py-faster-rcnn and its successors, so that 3 / 10 does not reach 0.30000000000000004.
+        inclusive_pixels: whether boxes include the pixels of their corners, as in the devkit: sizes are x2 - x1 + 1.
+        strict: whether an IoU must exceed the threshold (py-faster-rcnn, Detectron2) rather than reach it (devkit).
+        class_metrics: whether to return the AP of each class too.
+        iou_type, sigmas: as for :func:`coco_mean_average_precision`, one kind, with ``difficult`` in place of crowds.
+            ``inclusive_pixels`` applies to boxes only.
+        validate_args: whether to check values.
+        dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map`` 0-d, the mean over classes with ground truths and over thresholds, NaN without any;
+        ``map_per_threshold`` (T,) for a list of thresholds; ``map_per_class`` (K,) with ``class_metrics``, NaN for a
+        class without ground truths; ``classes`` (K,) int32, or int64 for larger labels; all of them 0-d for one
+        class or threshold.
+
+    Raises:
+        ValueError: for an invalid argument, with image and key.
+
+    Equals ``VOCevaldet.m`` of the development kit.
+
+    Source: Everingham et al. (2010), The PASCAL Visual Object Classes (VOC) Challenge, section 4.2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection.functions import voc_mean_average_precision
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
+        >>> target = [{"boxes": boxes[:1], "labels": torch.tensor([3])}]
+        >>> voc_mean_average_precision(preds, target)["map"]
+        tensor(1.)
+    """
+    settings = voc_settings_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        interpolation=interpolation,
+        inclusive_pixels=inclusive_pixels,
+        strict=strict,
+        iou_type=iou_type,
+        sigmas=sigmas,
+        validate_args=validate_args,
+    )
+    columns = validated(settings.inputs, preds, target)
+    numbers = settings.report(
+        columns,
+        dtype or result_dtype(columns["detection_scores"].dtype),
+        several=not isinstance(iou_threshold, int | float),
+        class_metrics=class_metrics,
+    )
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return numbers
+
+
+def open_images_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: BoxFormat = "xyxy",
+    iou_threshold: float | list[float] = 0.5,
+    *,
+    hierarchy: Parents | None = None,
+    group_of: GroupOf = "count",
+    expand_preds: bool = False,
+    class_metrics: bool = False,
+    iou_type: Literal["bbox", "segm"] = "bbox",
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    r"""Return Open Images' mean average precision of a detector.
+
+    Objects are matched as in :func:`torch_ap.functional.voc_mean_average_precision`, without the extra pixel: by
+    descending score, a detection belongs to the ground truth of its class and image with the highest IoU, and matches
+    it if the IoU reaches the threshold and no earlier detection matches it. An unmatched detection belongs to the box
+    of a group if the share of its area inside that box reaches the threshold. The first such detection matches the
+    group; the others do not count, and neither do detections without width or height. AP is the area under the
+    interpolated curve,
+
+    .. math::
+        AP = \sum_i (r_i - r_{i-1}) \max_{j \ge i} p_j
+
+    Args:
+        preds: a list with one dict per image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; ``masks``
+            for ``iou_type="segm"``.
+        target: ``boxes`` (G, 4), ``labels`` (G,); optional ``group_of`` (G,) 0 or 1, boxes around groups of objects,
+            and ``difficult`` (G,), objects that do not count. ``positive_labels`` and ``negative_labels``, 1-D
+            integers, are classes verified as present in the image or as absent. In an image with either of them, only
+            detections of these classes and of the classes of the ground truths count. Classes of ground truths and
+            their ancestors must not be in ``negative_labels``.
+        box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target`` is an error, except with
+            ``validate_args=False``.
+        iou_threshold: a number in [0, 1], or several.
+        hierarchy: the parent of each label with a parent, or a list of its parents. Ground truths and
+            ``positive_labels`` then apply to all ancestors of their classes too, ``negative_labels`` to all
+            descendants.
+        group_of: "count" if a box around a group is a ground truth for one detection (the challenge since 2018), or
+            "ignore" if neither the box nor the detections inside it count (the metric of 2017).
+        expand_preds: whether to add detections of the ancestors of each class, as participants of the challenge do.
+        class_metrics: whether to return the AP of each class too.
+        iou_type: "bbox" or "segm".
+        validate_args: whether to check values.
+        dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        The result of :func:`torch_ap.functional.voc_mean_average_precision`.
+
+    Raises:
+        ValueError: for an invalid argument, with image and key.
+
+    Equals ``OpenImagesDetectionChallengeEvaluator`` of TensorFlow's object detection API after
+    ``oid_hierarchical_labels_expansion.py``, whose order of equal scores is not defined; with ``group_of="ignore"``
+    ``OpenImagesDetectionEvaluator``.
+
+    Source: Kuznetsova et al. (2020), The Open Images Dataset V4; TensorFlow's ``per_image_evaluation.py``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import open_images_mean_average_precision
+        >>> box, label = torch.tensor([[0.0, 0, 90, 90]]), torch.tensor([5])
+        >>> truth = {"boxes": box, "labels": label, "group_of": torch.tensor([1])}
+        >>> boxes = torch.tensor([[0.0, 0, 30, 30], [40, 40, 80, 80]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([5, 5])}]
+        >>> open_images_mean_average_precision(preds, [truth])["map"]
+        tensor(1.)
+    """
+    settings = open_images_settings_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        iou_type=iou_type,
+        group_of=group_of,
+        hierarchy=hierarchy,
+        expand_preds=expand_preds,
+        validate_args=validate_args,
+    )
+    columns = validated(settings.inputs, *settings.prepared(preds, target))
+    numbers = settings.report(
+        columns,
+        dtype or result_dtype(columns["detection_scores"].dtype),
+        several=not isinstance(iou_threshold, int | float),
+        class_metrics=class_metrics,
+    )
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return numbers
+
+
+def nuscenes_mean_average_precision(
+    preds: Images,
+    target: Images,
+    distance_threshold: float | list[float] | None = None,
+    *,
+    class_metrics: bool = False,
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    r"""Return nuScenes' mean average precision of a detector of points, which compares centres by their distance.
+
+    By descending score, a detection takes the nearest free ground truth of its class and image if it is nearer than the
+    threshold. Then, for each class and threshold,
+
+    .. math::
+        AP = \frac{1}{90} \sum_{r \in \{.11, .12, \dots, 1\}} \frac{\max(p(r) - .1, 0)}{.9}
+
+    with p(r) on straight lines between the points of the precision-recall curve, and 0 beyond the last.
+
+    Args:
+        preds: a list with one dict per image (sample): ``centers`` (D, 2), ``scores`` (D,), ``labels`` (D,) integers;
+            or, packed, one dict with the concatenated rows of all images and ``counts`` (B,).
+        target: ``centers`` (G, 2), ``labels`` (G,). nuScenes' centres are on the ground, in metres.
+        distance_threshold: a number of at least 0, or several; default 0.5, 1, 2 and 4.
+        class_metrics: whether to return the AP of each class too.
+        validate_args: whether to check values.
+        dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map`` 0-d, the mean over classes with ground truths and over thresholds, NaN without any;
+        ``map_per_threshold`` (T,) except for a single threshold; ``map_per_class`` (K,) with ``class_metrics``, NaN for
+        a class without ground truths; ``classes`` (K,) int32, or int64 for larger labels; all of them 0-d for one
+        class or threshold.
+
+    Raises:
+        ValueError: for an invalid argument, with image and key.
+
+    Equals ``accumulate`` and ``calc_ap`` of nuScenes' development kit, with its order of equal values: the last of
+    equal scores comes first, and the first of equal distances. Boxes that do not count (because of their range, their
+    points, racks of bicycles) must be removed before. A class without ground truths counts 0 in the kit's mean over its
+    ten classes.
+
+    Source: Caesar et al. (2020), nuScenes: A multimodal dataset for autonomous driving, section 3.1;
+    ``nuscenes/eval/detection/algo.py``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import nuscenes_mean_average_precision
+        >>> pred = {"centers": torch.tensor([[10.0, 5.0]]), "scores": torch.tensor([0.9]), "labels": torch.tensor([0])}
+        >>> target = [{"centers": torch.tensor([[10.0, 6.5]]), "labels": torch.tensor([0])}]
+        >>> nuscenes_mean_average_precision([pred], target)["map_per_threshold"]
+        tensor([0., 0., 1., 1.])
+    """
+    distances = list(DISTANCES) if distance_threshold is None else distance_threshold
+    settings = nuscenes_settings_of(distances, validate_args=validate_args)
+    columns = validated(settings.inputs, preds, target)
+    numbers = settings.report(
+        columns,
+        dtype or result_dtype(columns["detection_scores"].dtype),
+        several=not isinstance(distances, int | float),
+        class_metrics=class_metrics,
+    )
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return numbers
+
+
+def kitti_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_threshold: float = 0.7,
+    *,
+    interpolation: Literal["40-point", "11-point"] = "40-point",
+    class_metrics: bool = False,
+    iou_type: IoUType | OwnSimilarity = "bbox",
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    r"""Return the mean average precision of a detector by KITTI's development kit.
+
+    Ground truths choose, in the order of input. First each takes the free detection of the highest score whose overlap
+    exceeds the threshold. The scores of these true positives with recall nearest to 0, 1/40, ..., 1 are thresholds
+    :math:`s_0 > s_1 > \dots`. Then each ground truth takes the free detection of the highest overlap with a score of at
+    least :math:`s_i`, and
+
+    .. math::
+        AP = \frac{1}{40} \sum_{i=1}^{40} \max_{j \ge i} p_j \quad\text{or}\quad
+        AP = \frac{1}{11} \sum_{i \in \{0, 4, \dots, 40\}} \max_{j \ge i} p_j
+
+    with :math:`p_j` the precision at :math:`s_j`, or 0 without such a threshold. With fewer than 40 detected objects AP
+    cannot reach 1; with 3 it is at most 2/40.
+
+    Args:
+        preds: images as in :func:`torch_ap.functional.voc_mean_average_precision`, list or packed: ``boxes``,
+            ``scores``, ``labels``; optional ``ignore`` (D,) 0 or 1, detections too low for the level of difficulty:
+            they are no false positives, and an object that takes one is neither detected nor missed.
+        target: ``boxes``, ``labels``; optional ``difficult`` (G,) 0 or 1, objects beyond the level or of a neighbouring
+            class, which do not count but take one detection each; and ``iscrowd`` (G,) 0 or 1, "DontCare" regions for
+            detections of their label: a free detection with more than the threshold's share of its area inside a
+            region is no false positive.
+        box_format: "xyxy", "xywh" or "cxcywh", or a format of rotated boxes. Sizes are differences of corners.
+        iou_threshold: the overlap that a match must exceed, in [0, 1]: 0.7 for cars, 0.5 for pedestrians and cyclists.
+        interpolation: "40-point", since 2019, or "11-point", before.
+        class_metrics: whether to return the AP of each class too.
+        iou_type: as for :func:`torch_ap.functional.coco_mean_average_precision`, one kind: "bbox" in the picture,
+            "rotated" seen from above; or a function of the two dicts of an image, for boxes in space.
+        validate_args: whether to check values.
+        dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map`` 0-d, the mean over classes with ground truths, NaN without any; ``map_per_class`` (K,) with
+        ``class_metrics``, NaN for a class without ground truths that count; ``classes`` (K,) int32, or int64 for larger
+        labels; both 0-d for one class. In [0, 1], where the kit prints percent.
+
+    Raises:
+        ValueError: for an invalid argument, with image and key.
+
+    Equals ``evaluate_object_3d_offline.cpp`` of KITTI's development kit, which ignores detections with a score of
+    -1e7 or less; here every score counts.
+
+    Source: Geiger, Lenz & Urtasun (2012), Are we ready for Autonomous Driving?; the 40 points: Simonelli et al. (2019),
+    Disentangling Monocular 3D Object Detection.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import kitti_mean_average_precision
+        >>> boxes = torch.arange(60.0)[:, None] * 30 + torch.tensor([0.0, 0, 20, 40])
+        >>> pred = {"boxes": boxes, "scores": torch.linspace(1, 0, 60), "labels": torch.zeros(60, dtype=torch.int64)}
+        >>> kitti_mean_average_precision([pred], [{"boxes": boxes, "labels": pred["labels"]}])["map"]
+        tensor(1.)
+    """
+    settings = kitti_settings_of(
+        box_format=box_format,
+        iou_threshold=iou_threshold,
+        interpolation=interpolation,
+        iou_type=iou_type,
+        validate_args=validate_args,
+    )
+    checks.boolean("class_metrics", class_metrics)
+    columns = validated(settings.inputs, preds, target)
+    labels, each = settings.average_precision(columns)
+    numbers = {"map": each.nanmean(), **({"map_per_class": each} if class_metrics else {})}
+    dtype = dtype or result_dtype(columns["detection_scores"].dtype)
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return zero_dimensional({x: value.to(dtype) for x, value in numbers.items()} | {"classes": narrow_to_int32(labels)})

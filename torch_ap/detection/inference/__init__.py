@@ -1,0 +1,1 @@
+"""Intervals, comparisons and chance level of detection metrics."""

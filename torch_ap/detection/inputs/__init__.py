@@ -1,0 +1,1 @@
+"""Validation of images, detections and ground truths."""

@@ -1,0 +1,488 @@
+"""Input validation of detection: images of detections and ground truths as flat columns.
+
+There are two input forms: torchmetrics' lists of dicts, one per image, and the packed form, one dict whose tensors
+contain the rows of all images in order, with ``counts``, the number of rows per image. The output is a dict of columns
+by state name. A column is flat: rows of later images follow rows of earlier images.
+
+One side of a batch of images, predictions or targets, as columns, and the similarities of pairs.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays, memory, tensors
+from torch_ap.core.base.arrays import native
+from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
+from torch_ap.core.base.plain_tensors import plain_result
+from torch_ap.core.ranking import segments
+from torch_ap.detection.inputs import masks, rules
+from torch_ap.detection.inputs import rules as value_rules
+
+_Similarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+
+SIDES = {"preds": "detection", "target": "ground_truth"}
+_INTEGER_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+_RULES_OF_KEY = {
+    "iscrowd": "COCO's and KITTI's",
+    "difficult": "VOC's, Open Images' and KITTI's",
+    "ignore": "LVIS's and KITTI's",
+    "group_of": "Open Images'",
+} | dict.fromkeys(_LISTS, "LVIS's")
+
+
+class Side:
+    """Predictions or targets to convert to columns; with ``copy``, the columns do not share memory with them."""
+
+    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool, copy: bool) -> None:
+        self.name, self.prefix, self.images, self.packed, self.copy = name, SIDES[name], images, packed, copy
+        rules.require_key(name, images, "labels", packed=packed)
+        values = [image["labels"] for image in images]
+        if not rules.form_fits("labels", values, None):
+            rules.raise_invalid_column(name, "labels", values, None, packed=packed)
+        self.lengths = [value.shape[0] for value in values]
+        if packed:
+            rules.require_key(name, images, "counts")
+            rules.counts(name, images[0]["counts"], self.lengths[0])
+        self.counts = self._counts()
+
+    def _counts(self) -> Tensor:
+        """Return the (B,) int64 rows per image, on the device of the labels."""
+        if self.packed:
+            counts: Tensor = self.images[0]["counts"]
+            return memory.to_device(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
+        counts = torch.tensor(self.lengths, dtype=torch.int64)
+        return memory.to_device(counts, self.images[0]["labels"].device) if self.images else counts
+
+    def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
+        """Return one key of all images, concatenated; with ``real``, integers become float64."""
+        if not optional:
+            rules.require_key(self.name, self.images, key, packed=self.packed)
+        values, filled = self._values(key, row, torch.nan, torch.get_default_dtype())
+        if not filled:
+            device = values[0].device if values else None
+            return torch.empty((0, *row), dtype=torch.int64 if key == "labels" else torch.float32, device=device)
+        if real:
+            filled = [value if value.is_floating_point() else value.to(torch.float64) for value in filled]
+        elif key == "labels":
+            filled = [value.to(torch.int64) for value in filled]
+        elif len({value.dtype for value in filled}) > 1:
+            image = next((i for i, value in enumerate(values) if value.dtype == torch.int64 and len(value)), 0)
+            return memory.concatenate(filled, f"{self.name}[{image}]['{key}']").detach()
+        if len(filled) == 1 and not self.copy:
+            return filled[0].detach().resolve_neg().contiguous()
+        return torch.cat(filled).detach()
+
+    def _values(
+        self, key: str, row: tuple[int, ...], default: float, dtype: torch.dtype
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the checked values of all images, with defaults for missing ones, and the non-empty values."""
+        values = [
+            image[key]
+            if key in image
+            else torch.full((length, *row), default, dtype=dtype, device=image["labels"].device)
+            for image, length in zip(self.images, self.lengths, strict=True)
+        ]
+        if not rules.form_fits(key, values, self.lengths, row):
+            rules.raise_invalid_column(self.name, key, values, self.lengths, row, packed=self.packed)
+        return values, [value for value, length in zip(values, self.lengths, strict=True) if length]
+
+    def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
+        """Return one key that images may lack, with zeros for missing values: uint8 flags or float64 areas."""
+        dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
+        if not any(key in image for image in self.images):
+            return torch.zeros(rows, dtype=dtype, device=device)
+        filled = self._values(key, (), 0, dtype)[1]
+        if dtype == torch.float64:
+            filled = [value.to(dtype) for value in filled]
+        joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
+        if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
+            # checked before the cast, which could turn another value into 0 or 1
+            joined = joined.to(torch.float64) if joined.dtype in tensors.UNSIGNED else joined
+            if check_values and joined.device.type == "cpu":
+                value_rules.check(("flags",), (self.name, key), joined, self.counts)
+                return joined.to(dtype)
+            return torch.where((joined == 0) | (joined == 1), joined.to(dtype), 255)
+        return joined.to(dtype)
+
+    def unused_key_warning(self, known_keys: Collection[str]) -> str | None:
+        """Return a warning for the first key that only other metrics use, or None.
+
+        Flags are ignored if the metric reads another flag: such images are made for metrics of several rules.
+
+        Args:
+            known_keys: the keys that the metric reads.
+        """
+        keys = set().union(*[image.keys() for image in self.images])
+        candidates = _LISTS if keys.intersection(known_keys, _INTEGER_FLAGS) else _RULES_OF_KEY
+        for key in (key for key in candidates if key in keys.difference(known_keys)):
+            image = self._first_marked(key)
+            if image is None:
+                continue
+            where = self.name if self.packed else f"{self.name}[{image}]"
+            rules_text = f"by {_RULES_OF_KEY[key]} rules, which this metric does not use"
+            if key in _LISTS:
+                return f"`{where}['{key}']` lists categories {rules_text}: detections of all categories count"
+            flags = " and ".join(f"`{x}`" for x in known_keys if x in _INTEGER_FLAGS)
+            alternative = f"; it reads {flags}" if flags else ""
+            return f"`{where}['{key}']` marks objects {rules_text}: they count as all others{alternative}"
+        return None
+
+    def _first_marked(self, key: str) -> int | None:
+        """Return the first image on CPU whose ``key`` has a set flag or a list that is not empty."""
+        values = {index: image.get(key) for index, image in enumerate(self.images)}
+        tensors_on_cpu = {index: x for index, x in values.items() if isinstance(x, Tensor) and x.is_cpu}
+        if key in _LISTS:
+            return next((index for index, x in tensors_on_cpu.items() if x.numel()), None)
+        flags = tensors_on_cpu.values()
+        if {(x.dtype, x.ndim) for x in flags} == {(torch.int64, 1)} and not torch.cat([*flags]).any():
+            return None  # the usual case, in one step
+        return next((index for index, x in tensors_on_cpu.items() if x.any()), None)
+
+
+def validate_packed(name: str, value: Any) -> Mapping[str, Any]:
+    """Validate the packed form of a side, which both sides must have."""
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
+            f"{type(value).__name__}"
+        )
+    if "counts" not in value:
+        got = Plain(f"a dict with the keys {sorted(value, key=str)}")
+        raise_invalid(name, "must be a list of dicts, one per image, or a dict with `counts`, the rows per image", got)
+    return value
+
+
+def pair_ious(detections: Side, truths: Side, similarity: _Similarity | None) -> Tensor:
+    """Return the (P,) float64 similarities of all pairs: images in order, in each image row by row."""
+    if similarity is not None:
+        values = _similarities(detections, truths, similarity)
+    elif not detections.packed:
+        rules.require_key("preds", detections.images, "ious")
+        values = [image["ious"] for image in detections.images]
+        for image, value in enumerate(values):
+            _check_pairs(f"preds[{image}]['ious']", "must have", value, detections, truths, image)
+    else:
+        return _packed_ious(detections, truths)
+    if not values:
+        return torch.empty(0, dtype=torch.float64)
+    return torch.cat([value_rules.similarities(value.detach().reshape(-1)) for value in values])
+
+
+def _similarities(detections: Side, truths: Side, similarity: _Similarity) -> list[Tensor]:
+    """Return the results of the user's function for the images with both detections and ground truths."""
+    if detections.packed:
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
+    values = []
+    for image, (preds, target) in enumerate(zip(detections.images, truths.images, strict=True)):
+        device = preds["labels"].device
+        value = torch.empty(0, device=device)
+        if detections.lengths[image] and truths.lengths[image]:
+            value = plain_result("iou_type", _call_similarity(similarity, preds, target, image))
+            _check_pairs("iou_type", f"must return, for image {image}, a tensor of", value, detections, truths, image)
+        values.append(value.to(device))
+    return values
+
+
+def _call_similarity(similarity: _Similarity, preds: Mapping[str, Any], target: Mapping[str, Any], image: int) -> Any:
+    """Call the user's function, and add the image index to its exception."""
+    try:
+        return similarity(preds, target)
+    except Exception as error:
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(f"`iou_type` was called with `preds[{image}]` and `target[{image}]`")
+        raise
+
+
+def _check_pairs(argument: str, rule: str, value: Any, detections: Side, truths: Side, image: int) -> None:
+    """Raise ValueError unless the value has one number per pair of an image."""
+    shape = (detections.lengths[image], truths.lengths[image])
+    is_empty = isinstance(value, Tensor) and not value.numel() and not shape[0] * shape[1]
+    if not is_empty:
+        tensors.check_returned(argument, f"{rule} shape {shape}", value, shape)
+
+
+def _packed_ious(detections: Side, truths: Side) -> Tensor:
+    """Return the similarities of the packed form."""
+    key = "ious"
+    rules.require_key("preds", detections.images, key, packed=True)
+    values = [image[key] for image in detections.images]
+    total = None
+    if detections.counts.device.type == "cpu":
+        total = [int((detections.counts * truths.counts).sum())]
+    if not rules.form_fits(key, values, total):
+        rules.raise_invalid_column("preds", key, values, total, packed=True)
+    ious: Tensor = values[0]
+    return value_rules.similarities(ious.detach())
+
+
+Columns: TypeAlias = dict[str, Tensor]
+OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+Kind: TypeAlias = str | OwnSimilarity  # an ``iou_type``
+Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RowColumn:
+    """A column with one row of real numbers per detection or ground truth, such as boxes.
+
+    Attributes:
+        key: key in the dicts.
+        row: shape of a row.
+        of_detections: names of the rules in ``rules.detections`` for ``preds``; None if ``preds`` has no such column.
+        of_truths: names of the rules for ``target``; None if ``target`` has no such column.
+        optional: whether images may lack the key; their rows are NaN then.
+        warning: function from the rows of ``target`` to a warning, or to None.
+        suspect_rule: name of a rule that detections may break with a warning; None for no such rule.
+    """
+
+    key: str
+    row: tuple[int, ...]
+    of_detections: tuple[str, ...] | None
+    of_truths: tuple[str, ...] | None
+    optional: bool = False
+    warning: Callable[[Tensor], str | None] | None = field(default=None, repr=False)
+    suspect_rule: str | None = field(default=None, repr=False)
+
+    def rules(self, side: str) -> tuple[str, ...] | None:
+        """Return the rule names for ``side``, "detection" or "ground_truth"."""
+        return self.of_detections if side == "detection" else self.of_truths
+
+
+@dataclass(frozen=True)
+class DetectionInputs:
+    """Input format of one detection metric.
+
+    Attributes:
+        rows: columns of the shapes.
+        masks: whether images have masks.
+        pairs: whether images have a similarity for each pair of a detection and a ground truth.
+        similarity: function from the two dicts of an image to its similarities; None if ``preds`` has "ious".
+        of_truths: further ground-truth columns: "iscrowd", "area", "difficult", "ignore"; zeros if absent.
+        of_detections: further detection columns: "area", or "row", the row in the input image.
+        check_values: whether values are checked. Types, shapes and dtypes always are.
+        areas_required: whether every image must have "area", with values of at least 0, if "area" is a column.
+    """
+
+    rows: tuple[RowColumn, ...]
+    masks: bool = False
+    pairs: bool = False
+    similarity: OwnSimilarity | None = field(default=None, repr=False)
+    of_truths: tuple[str, ...] = ("iscrowd", "area")
+    of_detections: tuple[str, ...] = ()
+    check_values: bool = True
+    areas_required: bool = False
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of all columns, in a fixed order."""
+        names = []
+        for side, further in (("detection", ("scores", *self.of_detections)), ("ground_truth", self.of_truths)):
+            rows = self.rows_of(side)
+            names += [f"{side}_{key}" for key in ("labels", *further) if key not in rows] + [f"{side}s_per_image"]
+            names += [f"{side}_{key}" for key in rows]
+            names += [f"{side}_mask_edges", f"{side}_edges_per_mask"] if self.masks else []
+        names += ["image_sizes"] if self.masks else []
+        return (*names, "pair_ious") if self.pairs else tuple(names)
+
+    def rows_of(self, side: str) -> dict[str, RowColumn]:
+        """Return the shape columns of ``side``, "detection" or "ground_truth", by key."""
+        return {column.key: column for column in self.rows if column.rules(side) is not None}
+
+    def empty(self) -> Columns:
+        """Return the columns of zero images."""
+        return self.validate([], [])[0]
+
+    def select_images(self, columns: Columns, selected: Tensor) -> Columns:
+        """Return the columns of the selected images, see :func:`select_images`."""
+        return select_images(columns, selected)
+
+    def validate(self, preds: Images, target: Images, *, copy: bool = True) -> tuple[Columns, Tensor | None]:
+        """Validate images and return their columns; the input tensors are neither stored nor changed.
+
+        Args:
+            preds: detections of the images.
+            target: ground truths of the images.
+            copy: whether columns must not share memory with the input, as columns in a state.
+
+        Returns:
+            The columns, and on an accelerator (R,) bool, the broken rules of ``VALUE_RULES``, else None.
+        """
+        packed = isinstance(preds, Mapping) or isinstance(target, Mapping)
+        if packed:
+            preds, target = ([validate_packed(name, x)] for name, x in (("preds", preds), ("target", target)))
+        else:
+            rules.lists(preds, target)
+        sides = [Side(name, images, packed, copy) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
+        columns: Columns = {}
+        for side, further in zip(sides, (("scores", *self.of_detections), self.of_truths), strict=True):
+            columns |= self._rows(side, further)
+        if len(columns["detections_per_image"]) != len(columns["ground_truths_per_image"]):
+            raise ValueError(
+                "`preds` and `target` must have `counts` of the same length, got "
+                f"{len(columns['detections_per_image'])} and {len(columns['ground_truths_per_image'])}"
+            )
+        if self.masks:
+            columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
+        if self.pairs:
+            columns["pair_ious"] = pair_ious(sides[0], sides[1], self.similarity)
+        columns |= self._target_columns(sides[1].images, packed, columns["ground_truth_labels"].device)
+        devices = {str(column.device) for column in columns.values()}
+        if len(devices) > 1:
+            raise ValueError(f"all tensors in `preds` and `target` must be on one device, got {sorted(devices)}")
+        broken = self._broken_rules(columns) if self.check_values else None
+        if self.check_values and columns["detection_labels"].is_cpu:
+            for side, known_keys in zip(sides, self._known_keys, strict=True):
+                if (message := side.unused_key_warning(known_keys)) is not None:
+                    warn_caller(message, UserWarning)
+            self.warn_about_rows(columns)
+        return columns, broken
+
+    @property
+    def _known_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Keys of detections and of ground truths in addition to shapes, labels and scores."""
+        return self.of_detections, self.of_truths
+
+    def warn_about_rows(self, columns: Columns) -> None:
+        """Warn about valid rows that are likely wrong, if values are checked; synchronizes with an accelerator."""
+        for column in self.rows if self.check_values else ():
+            message = None if column.warning is None else column.warning(columns[f"ground_truth_{column.key}"])
+            if column.suspect_rule is not None:
+                values, counts = columns[f"detection_{column.key}"], columns["detections_per_image"]
+                message = value_rules.box_format_warning(values, column.suspect_rule, counts)
+            if message is not None:
+                warn_caller(message, UserWarning)
+
+    def needs_more_rows(self, columns: Columns) -> bool:
+        """Whether warnings about rows need more images."""
+        return len(columns["ground_truth_labels"]) < value_rules.FEW_ANGLES and any(x.warning for x in self.rows)
+
+    def check_stored(self, columns: Columns) -> Tensor | None:
+        """Check columns in the layout of the state, as in a checkpoint.
+
+        Returns:
+            On an accelerator (R,) bool, the broken rules of ``VALUE_RULES``, else None.
+
+        Raises:
+            ValueError: for columns of inconsistent lengths, and on CPU for values that break a rule.
+        """
+        images = columns["detections_per_image"]
+        rows = {prefix: len(columns[f"{prefix}_labels"]) for prefix in SIDES.values()}
+        for name, column in columns.items():
+            expected = len(images) if name.endswith("per_image") or name == "image_sizes" else None
+            if expected is None and not name.endswith(("mask_edges", "pair_ious", "category_ids")):
+                expected = rows["detection" if name.startswith("detection") else "ground_truth"]
+            if expected not in (None, len(column)):
+                raise_invalid(name, f"must have {expected} entries, as the labels or images", len(column))
+        if self.masks:
+            masks.check_sizes(columns["image_sizes"])
+        for side, prefix in SIDES.items():
+            counts = columns[f"{prefix}s_per_image"]
+            rules.counts(side, counts.cpu(), rows[prefix])
+            if self.masks:
+                edges = columns[f"{prefix}_mask_edges"], columns[f"{prefix}_edges_per_mask"]
+                masks.check_edges(*edges, columns["image_sizes"].prod(1).repeat_interleave(counts), prefix)
+        pairs = int((images * columns["ground_truths_per_image"]).sum())
+        if self.pairs and len(columns["pair_ious"]) != pairs:
+            rule = f"must have {pairs} entries, one per pair of an image"
+            raise_invalid("pair_ious", rule, len(columns["pair_ious"]))
+        return self._broken_rules(columns) if self.check_values else None
+
+    def _rows(self, side: Side, further: tuple[str, ...]) -> Columns:
+        """Return the labels, counts, shapes and further columns of one side."""
+        labels, shapes = side.column("labels"), self.rows_of(side.prefix)
+        columns = {f"{side.prefix}_labels": labels, f"{side.prefix}s_per_image": side.counts}
+        for key in (key for key in further if key not in shapes):
+            if key == "area" and self.areas_required:
+                rules.require_key(side.name, side.images, key, packed=side.packed)
+            columns[f"{side.prefix}_{key}"] = (
+                side.column(key)
+                if key == "scores"
+                else side.optional(key, len(labels), labels.device, check_values=self.check_values)
+            )
+        for key, column in shapes.items():
+            columns[f"{side.prefix}_{key}"] = side.column(key, column.row, real=True, optional=column.optional)
+        return columns
+
+    def _target_columns(self, target: Sequence[Mapping[str, Any]], packed: bool, device: torch.device) -> Columns:  # noqa: ARG002
+        """Return further columns from the targets of the images."""
+        return {}
+
+    def _broken_rules(self, columns: Columns) -> Tensor | None:
+        """Check the values of all columns; None on CPU, else the broken rules."""
+        flags = []
+        for name, prefix in SIDES.items():
+            counts = columns[f"{prefix}s_per_image"]
+            flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
+            further = self.of_truths if name == "target" else ("scores", *self.of_detections)
+            rule_names: dict[str, tuple[str, ...]] = {key: (value_rules.RULE_OF[key],) for key in further}
+            rule_names |= {"area": ("size",)} if self.areas_required and "area" in further else {}
+            rule_names |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
+            for key, names in rule_names.items():
+                flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))
+        if self.pairs:
+            pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
+            owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")
+            flags.append(value_rules.check(("ious",), owner, columns["pair_ious"], pairs))
+        return any_broken(flags)
+
+
+def any_broken(flags: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the rules that any of the (R,) flags marks as broken; None without flags."""
+    tensors = [flag for flag in flags if flag is not None]
+    return torch.stack(tensors).any(0) if tensors else None
+
+
+def select_images(columns: Columns, selected: Tensor) -> Columns:
+    """Return the columns of the images where ``selected``, (B,) bool, is true."""
+    pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
+    chosen = {"pair_ious": selected.repeat_interleave(pairs)}
+    for prefix in SIDES.values():
+        rows = chosen[prefix] = selected.repeat_interleave(columns[f"{prefix}s_per_image"])
+        if (edges := columns.get(f"{prefix}_edges_per_mask")) is not None:
+            chosen[f"{prefix}_mask_edges"] = rows.repeat_interleave(edges)
+    for name, counts in columns.items():
+        if name.endswith("_per_image") and (ids := name.removesuffix("_per_image")) in columns:
+            chosen[ids] = selected.repeat_interleave(counts)
+    result = {}
+    for name, column in columns.items():
+        side = "detection" if name.startswith("detection_") else "ground_truth"
+        per_image = name.endswith("per_image") or name == "image_sizes"
+        result[name] = column[selected if per_image else chosen.get(name, chosen[side])]
+    return result
+
+
+def image_ids(counts: Tensor) -> Tensor:
+    """Return the image index of each row from the rows per image, (rows,) int64."""
+    lengths = native(counts)
+    return arrays.tensor(arrays.repeat(arrays.steps(len(lengths), lengths), lengths))
+
+
+def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the labels that occur, ascending, and the index of each label among them."""
+    if (occurs := label_flags(labels)) is None:
+        distinct, index = torch.unique(labels, return_inverse=True)
+        return distinct, index
+    index = native(occurs).cumsum(0) - 1
+    return segments.flag_places(occurs), arrays.tensor(index[native(labels)])
+
+
+def label_flags(labels: Tensor) -> Tensor | None:
+    """Return which labels occur, (highest + 1,) bool; None if labels are negative or at least 2^16."""
+    values = native(labels)
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if low < 0 or high >= 1 << 16:
+        return None
+    occurs = labels.new_zeros(high + 1, dtype=torch.bool)
+    native(occurs)[values] = True
+    return occurs
+
+
+def narrow_to_int32(labels: Tensor) -> Tensor:
+    """Return labels as int32, torchmetrics' dtype, if int32 represents all of them; else unchanged."""
+    narrow = labels.to(torch.int32)
+    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels

@@ -1,0 +1,140 @@
+"""Masks of images as columns of edges, and their validation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import memory
+from torch_ap.core.base.messages import Plain, raise_invalid
+from torch_ap.core.ranking import segments
+from torch_ap.detection.inputs.rules import require_key
+from torch_ap.detection.shapes import run_lengths
+from torch_ap.detection.shapes.masks import edges_of
+from torch_ap.detection.shapes.run_lengths import MOST_PIXELS, Decoded, DecodedMasks
+
+
+def columns_of_images(
+    preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], packed: bool
+) -> dict[str, Tensor]:
+    """Return the mask columns of images whose ``masks`` are (N, H, W) tensors or lists of run-length codes.
+
+    Raises:
+        ValueError: for an invalid run-length code, a number of masks that differs from the number of labels, or masks
+            of different sizes in an image.
+    """
+    if packed:
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where they have `masks`")
+    require_key("preds", preds, "masks")
+    require_key("target", target, "masks")
+    sides = {"detection": _read_side("preds", preds), "ground_truth": _read_side("target", target)}
+    sizes = []
+    for place, (d_size, g_size) in enumerate(zip(sides["detection"].sizes, sides["ground_truth"].sizes, strict=True)):
+        if d_size is not None and g_size is not None and d_size != g_size:
+            raise ValueError(
+                f"`preds[{place}]['masks']` and `target[{place}]['masks']` must have the same height and width, got "
+                f"{d_size} and {g_size}"
+            )
+        sizes.append(d_size or g_size or (0, 0))
+    columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
+    for side, (edges, lengths, _) in sides.items():
+        columns |= {f"{side}_mask_edges": edges, f"{side}_edges_per_mask": lengths}
+    return {name: memory.to_device(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
+
+
+def _read_side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
+    """Return the masks of all images of "preds" or "target"; all run-length codes are decoded in one step."""
+    masks = [image["masks"] for image in images]
+    coded = [place for place, x in enumerate(masks) if not isinstance(x, Tensor | DecodedMasks)]
+    for place in coded:
+        if not isinstance(masks[place], list | tuple):
+            raise_invalid(
+                f"{name}[{place}]['masks']",
+                "must be a tensor, or a list of dicts with 'size' and 'counts'",
+                Plain(type(masks[place]).__name__),
+            )
+    codes = [masks[place] for place in coded]
+
+    def code_name(image: int, mask: int) -> str:
+        return f"`{name}[{coded[image]}]['masks'][{mask}]`"
+
+    if len(coded) == len(masks):
+        _check_counts(name, images, list(map(len, codes)))
+        return run_lengths.decode(codes, code_name)
+    for place, image in zip(coded, run_lengths.decode_images(codes, code_name), strict=True):
+        masks[place] = image
+    decoded = [
+        x if isinstance(x, DecodedMasks) else _validate_dense(f"`{name}[{place}]['masks']`", x)
+        for place, x in enumerate(masks)
+    ]
+    _check_counts(name, images, list(map(len, decoded)))
+    return _concatenate_masks(decoded)
+
+
+def _concatenate_masks(images: list[Tensor | DecodedMasks]) -> Decoded:
+    """Concatenate the decoded or (N, H, W) masks of images."""
+    dense = [masks for masks in images if isinstance(masks, Tensor)]
+    if len(dense) == len(images):
+        edges, lengths = edges_of(dense)
+    else:
+        parts = [edges_of([masks]) if isinstance(masks, Tensor) else (masks.edges, masks.lengths) for masks in images]
+        device = parts[0][0].device
+        edges, lengths = (memory.concatenate([x.to(device) for x in column]) for column in zip(*parts, strict=True))
+    sizes = [
+        masks.size if isinstance(masks, DecodedMasks) else (masks.shape[1], masks.shape[2]) if len(masks) else None
+        for masks in images
+    ]
+    return Decoded(edges, lengths, sizes)
+
+
+def _check_counts(name: str, images: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> None:
+    """Raise ValueError if the number of masks of an image differs from the number of its labels."""
+    for place, (image, count) in enumerate(zip(images, counts, strict=True)):
+        if count != len(image["labels"]):
+            raise ValueError(
+                f"`{name}[{place}]['masks']` must have one mask for each of {len(image['labels'])} labels, got {count}"
+            )
+
+
+def _validate_dense(where: str, masks: Tensor) -> Tensor:
+    """Return masks as (N, H, W), from (N, H, W) or torchvision's (N, 1, H, W); 0 by 0 without masks."""
+    if masks.ndim == 4 and masks.shape[1] == 1:
+        masks = masks.squeeze(1)
+    if masks.numel() and masks.ndim != 3:
+        raise ValueError(f"{where} must have shape (N, height, width), got {tuple(masks.shape)}")
+    if masks.numel() and (masks.is_floating_point() or masks.is_complex()):
+        raise ValueError(
+            f"{where} must be a bool or integer tensor, got {masks.dtype}; threshold it, as in `masks > 0.5`"
+        )
+    return masks if masks.ndim == 3 and len(masks) else masks.reshape(len(masks), 0, 0)
+
+
+def check_sizes(sizes: Tensor) -> None:
+    """Validate the (B, 2) heights and widths of images.
+
+    Raises:
+        ValueError: if a size is negative, or an image has more pixels than a mask can have.
+    """
+    wrong = (sizes < 0).any(1) | (sizes.double().prod(1) > MOST_PIXELS)
+    if bool(wrong.any()):
+        rule = "must be heights and widths of at least 0 whose product is at most 2^40"
+        raise_invalid("image_sizes", rule, sizes[wrong][0].tolist())
+
+
+def check_edges(edges: Tensor, lengths: Tensor, pixels: Tensor, name: str) -> None:
+    """Validate that the edges of each mask are even in number, ascending, and from 0 to the ``pixels`` of its image.
+
+    Raises:
+        ValueError: if they are invalid; the message contains ``name``, the side of the edges.
+    """
+    fits = bool(((lengths >= 0) & (lengths % 2 == 0)).all()) and int(lengths.sum()) == len(edges)
+    if fits and len(edges):
+        mask = segments.ids(segments.from_counts(lengths))
+        inside = (edges >= 0) & (edges <= pixels[mask])
+        fits = bool(inside.all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
+    if not fits:
+        raise ValueError(
+            f"`{name}_mask_edges` must have `{name}_edges_per_mask` edges of each mask, in pairs, ascending and within "
+            "its image"
+        )

@@ -1,0 +1,183 @@
+"""Mean average precision of object detectors on the federated ground truth of LVIS, and its curves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.options import AnyBoxFormat, IoUType
+from torch_ap.core.items.settings import result_dtype
+from torch_ap.curves.record import Curve
+from torch_ap.detection.curves import curves_of_images
+from torch_ap.detection.errors import unmatchable
+from torch_ap.detection.functions import validated
+from torch_ap.detection.inputs.images import Images
+from torch_ap.detection.matching.shapes import AreaRanges
+from torch_ap.detection.rules.coco import Report
+from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of
+
+
+def lvis_mean_average_precision(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+    *,
+    iou_thresholds: list[float] | None = None,
+    rec_thresholds: list[float] | None = None,
+    max_detections: int | None = None,
+    fixed: bool = False,
+    frequencies: Mapping[int, Frequency] | None = None,
+    class_metrics: bool = False,
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Any]:
+    r"""Return LVIS's mean average precision and recall of a detector, for images not annotated with every category.
+
+    It equals :func:`torch_ap.functional.coco_mean_average_precision` with fewer detections. The 300 best detections of
+    each image count, over all categories. A detection counts only if its category has a ground truth in the image or is
+    one of ``neg_category_ids``; otherwise its truth is unknown. An unmatched detection of a category in
+    ``not_exhaustive_category_ids`` is no false positive. There are no crowds. Ground truths without area do not count.
+
+    Args:
+        preds: images as in :func:`torch_ap.functional.coco_mean_average_precision`, list or packed: ``boxes`` or
+            ``masks``, ``scores``, ``labels``.
+        target: ``boxes`` or ``masks``, ``labels``; for each image ``neg_category_ids`` and
+            ``not_exhaustive_category_ids``, 1-D integers (packed: concatenated, with ``neg_category_ids_counts`` and
+            ``not_exhaustive_category_ids_counts`` (B,)). A category is in at most one of them, and a category with a
+            ground truth is not in the first. Optional: ``area`` (G,), where 0 or less stands for the area of the
+            shape, and ``ignore`` (G,) 0 or 1: such ground truths and their detections do not count.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_type: "bbox", "segm" or "boundary"; several as a tuple prefix the names of the result ("bbox_map").
+        iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
+        rec_thresholds: recall levels in [0, 1]. Default: 0, .01, ..., 1.
+        max_detections: the number of best detections that count, the first of equal scores: per image, default 300;
+            with ``fixed`` per category in all images, default 10,000.
+        fixed: whether to compute AP-Fixed: a limit on each category over all images in place of a limit per image, so
+            that categories of high scores do not displace others.
+        frequencies: "r", "c" or "f" of each category, rare, common or frequent in the training set. Every label and id
+            must then be one of these categories, and the result has ``map_rare``, ``map_common`` and ``map_frequent``.
+        class_metrics: whether to return AP and AR of each class too, at no cost.
+        area_ranges: names and inclusive bounds of area ranges in addition to "all". Default: small, medium, large.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
+            each class then has its own entries.
+        area_as_given: whether to require ``area`` and use it unchanged, as lvis uses the area in a file: a ground truth
+            of area 0 does not count. Detected masks then need it, too.
+        validate_args: whether to check values.
+        dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
+
+    Returns:
+        ``map``, ``map_50``, ``map_75``, ``map_{area}``, ``map_rare``, ``map_common``, ``map_frequent`` (with
+        ``frequencies``), ``mar_{max_detections}``, ``mar_{area}``: 0-d, -1 without ground truths. They are
+        lvis' AP, AP50, AP75, APs, APm, APl, APr, APc, APf, AR@300, ARs@300, ARm@300 and ARl@300.
+        ``map_per_class``, ``mar_{max_detections}_per_class`` (K,) or -1; ``classes`` (K,) as for COCO.
+
+    Raises:
+        ValueError: for an invalid argument, and for a negative category with a ground truth in the image, with image
+            and key.
+
+    Equals ``lvis.LVISEval`` to 1e-12, and with ``fixed`` its values for ``LVISResults(max_dets=-1)`` with the results
+    cut to 10,000 per category (equal scores at the cut: by image, then by their order in it). One difference: the
+    ground truth with id 0 in a file counts, while lvis ignores its matches.
+
+    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation; ``fixed``: Dave
+    et al. (2021), Evaluating Large-Vocabulary Object Detectors: The Devil is in the Details.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import lvis_mean_average_precision
+        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
+        >>> labels = torch.tensor([3, 5, 7])
+        >>> preds = [{"boxes": box.repeat(3, 1), "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": labels}]
+        >>> target = {"boxes": box, "labels": labels[:1], "not_exhaustive_category_ids": nothing}
+        >>> target["neg_category_ids"] = torch.tensor([5])  # 7 was not annotated
+        >>> numbers = lvis_mean_average_precision(preds, [target], frequencies={3: "r", 5: "c", 7: "f"})
+        >>> numbers["map"], numbers["map_rare"], numbers["map_frequent"]
+        (tensor(1.), tensor(1.), tensor(-1.))
+    """
+    settings = lvis_settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=iou_thresholds,
+        rec_thresholds=rec_thresholds,
+        max_detections=max_detections,
+        fixed=fixed,
+        frequencies=frequencies,
+        area_ranges=area_ranges,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    columns = validated(settings.inputs, preds, target)
+    report = Report(class_metrics, class_names=class_names)
+    numbers = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    unmatchable.warn_of_unmatchable(settings, columns)
+    return numbers
+
+
+def lvis_curve(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType = "bbox",
+    iou_threshold: float = 0.5,
+    rec_thresholds: list[float] | None = None,
+    max_detections: int | None = None,
+    *,
+    fixed: bool = False,
+    area: str = "all",
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """Return the curve of each class of a detector at one IoU threshold, by LVIS's rules.
+
+    Args:
+        preds, target: images as for :func:`lvis_mean_average_precision`, lists or packed.
+        box_format, iou_type, rec_thresholds, max_detections, fixed: as there; one ``iou_type``.
+        iou_threshold: a number in [0, 1].
+        area: name of an area range, "all" or one of ``area_ranges``.
+        area_ranges, class_names, area_as_given, validate_args: as there.
+
+    Returns:
+        (K,) :class:`torch_ap.functional.Curve`, in the order of the labels of the images, with the label or its name as
+        ``name``. Items are detections that count, each its own threshold. Positives are ground truths; ``m`` also
+        counts undetected ones. AP is LVIS's at this threshold, NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument, with image and key.
+
+    Equals ``torch_ap.LVISMeanAveragePrecision.curve``. Its ``interpolated("101-point")`` equals the ``precision`` of
+    ``LVISEval``'s ``eval`` to 1e-12.
+
+    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.functional import lvis_curve
+        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
+        >>> pred = {"boxes": box.repeat(2, 1), "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 7])}
+        >>> lists = {"neg_category_ids": nothing, "not_exhaustive_category_ids": nothing}
+        >>> curves = lvis_curve([pred], [{"boxes": box, "labels": torch.tensor([3]), **lists}])
+        >>> [(one.name, one.thresholds.tolist()) for one in curves]  # 7 was not annotated
+        [('3', [0.8999999761581421]), ('7', [])]
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    settings = lvis_settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=[iou_threshold],
+        rec_thresholds=rec_thresholds,
+        max_detections=max_detections,
+        fixed=fixed,
+        frequencies=None,
+        area_ranges=area_ranges,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    return curves_of_images(settings, preds, target, area, class_names)

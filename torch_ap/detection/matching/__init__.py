@@ -1,0 +1,1 @@
+"""Matching of detections to ground truths."""

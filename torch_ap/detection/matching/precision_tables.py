@@ -1,0 +1,136 @@
+"""COCO's precision at recall levels for several area ranges, directly from matches.
+
+All detections between two matched pairs of a category are misses, which reduce precision and do not change recall. So
+the highest precision at a recall level or above occurs right after a matched pair. All thresholds share the same pairs,
+and no threshold requires a curve of its own. A table has a cell for each level. First a cell is the highest precision
+of the pairs whose recall reaches this level but not the next; then a running maximum is taken from the last level down.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays
+from torch_ap.core.base.arrays import native
+from torch_ap.core.ranking import segments
+from torch_ap.detection.matching.matched import Matches
+
+SPACING = 2.0**-52  # COCO's numpy.spacing(1); avoids 0 / 0, and changes the last bit of the first precision
+
+_FEW_RANKINGS = 16  # up to here one pass along the levels takes less time than a pass over each level
+_COUNTS_A_CHUNK = {"cpu": 1 << 15}  # counts of this size stay in a processor's cache
+_COUNTS_A_CHUNK_ON_DEVICE = 1 << 24
+
+
+class PrecisionTable(NamedTuple):
+    """The table of one area range, for the K' categories with ground truths in it.
+
+    Attributes:
+        precision: (T, R, K') float64, the highest tp / (fp + tp + 2^-52) at any recall of at least the level, 0 after
+            the last hit.
+        hits: (T, K') int32, true positives.
+    """
+
+    precision: Tensor
+    hits: Tensor
+
+
+class _Pairs(NamedTuple):
+    """The X pairs that change a count in an area range, by area range, category and place.
+
+    Attributes:
+        added: (T, 2, X) int8, the change of the true positives and of the counted detections at each threshold.
+        counted: (X,) int32, the counted detections of the category up to the pair, if none of them were matched.
+        ranking: (X,) int64, the ranking in [0, S): one for each area range and category with ground truths.
+    """
+
+    added: Tensor
+    counted: Tensor
+    ranking: Tensor
+
+
+def precision_tables(matches: Matches, levels: Tensor, areas: Sequence[int]) -> list[PrecisionTable]:
+    """Return the tables of area ranges.
+
+    Args:
+        matches: the matches of all criteria.
+        levels: (R,) recall levels, in any order.
+        areas: the indices of the area ranges.
+    """
+    relevant = matches.relevant[list(areas)]
+    present, (ordered, places) = relevant > 0, levels.sort()
+    pairs, m = _pairs(matches, areas, present), relevant[present]
+    table = levels.new_zeros((len(pairs.added), len(levels) + 1, len(m)))
+    hits = _fill(table, pairs, m, ordered)
+    descending = native(table).swapaxes(0, 1)[1:]
+    xp = arrays.namespace(descending)
+    if len(m) <= _FEW_RANKINGS and xp is np:
+        np.maximum.accumulate(descending[::-1], 0, out=descending[::-1])
+    else:
+        for above, level in itertools.pairwise(list(descending)[::-1]):
+            xp.maximum(level, above, out=level)
+    precision = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
+    size = present.sum(1).tolist()
+    parts = zip(torch.split(precision, size, 2), torch.split(hits, size, 1), strict=True)
+    return [PrecisionTable(x, y) for x, y in parts]
+
+
+def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> Tensor:
+    """Write the highest precision for each number of reached levels to (T, R + 1, S), and return the (T, S) hits."""
+    size = segments.count(pairs.ranking, len(m))
+    offsets, size = segments.from_counts(size), native(size)
+    first, cells = _cells(m, levels)
+    own, counted, out = native(first.index_select(0, pairs.ranking)), native(pairs.counted), []
+    step = max(1, _COUNTS_A_CHUNK.get(table.device.type, _COUNTS_A_CHUNK_ON_DEVICE) // max(1, len(pairs.ranking)))
+    for part, added in zip(torch.split(table, step), torch.split(pairs.added, step), strict=True):
+        running = segments.running_counts(added)
+        ends = running.index_select(2, offsets)
+        counts = native(running)[..., 1:] - arrays.repeat(native(ends[..., :-1]), size)
+        hits, change = counts[:, 0], counts[:, 1]
+        precision = hits / (segments.as_float64(change + counted) + SPACING)
+        at = arrays.take(native(cells), hits + own)
+        at += native(torch.arange(len(part), device=table.device)[:, None] * part[0].numel())
+        arrays.raise_to(native(part.view(-1)), at.reshape(-1), precision.reshape(-1))
+        out.append(ends[:, 0].diff())
+    return torch.cat(out)
+
+
+def _cells(m: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the table cells of S rankings with 0, 1, ..., m hits.
+
+    Returns:
+        (S,) the index of the cell of each ranking with 0 hits; and the cells, levels reached * S + ranking.
+    """
+    offsets = segments.from_zero(m + 1)
+    ranking = segments.ids(offsets)
+    hits = torch.arange(len(ranking), device=m.device).sub_(segments.repeat(offsets[:-1], m + 1))
+    recall = native(segments.as_float64(hits) / segments.repeat(segments.as_float64(m), m + 1))
+    reached = arrays.tensor(arrays.namespace(recall).searchsorted(native(levels), recall, side="right"))
+    return offsets[:-1], reached.mul_(len(m)).add_(ranking)
+
+
+def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
+    """Return the pairs of area ranges; ``present`` (A', K) flags the categories with ground truths."""
+    ranked_category, at = native(matches.ranked.category), native(matches.at)
+    matched, true_positive = native(matches.matched), native(matches.true_positive)
+    category = arrays.take(ranked_category, at)
+    first = arrays.below(ranked_category, arrays.steps(matches.categories, category))
+    present, xp, columns = native(present), arrays.namespace(at), []
+    number = (present.reshape(-1).cumsum(0) - 1).reshape(present.shape)
+    for area, here, ranking in zip(areas, present, number, strict=True):
+        inside = native(matches.inside)[area]
+        counting = matched * arrays.take(inside, at)
+        kept = arrays.places(matches.criteria.has_range(counting | true_positive, area) & arrays.take(here, category))
+        hit, match = (
+            native(matches.criteria.of_range(arrays.tensor(arrays.take(words, kept)), area)).view(xp.int8)
+            for words in (true_positive, counting)
+        )
+        kind = arrays.take(category, kept)
+        running = segments.running_counts(inside)
+        counted = arrays.take(running, arrays.take(at, kept) + 1) - arrays.take(arrays.take(running, first), kind)
+        columns.append((xp.stack([hit, hit - match], 1), counted, arrays.take(ranking, kind)))
+    return _Pairs(*(arrays.tensor(xp.concatenate(x, -1)) for x in zip(*columns, strict=True)))

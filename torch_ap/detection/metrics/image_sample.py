@@ -1,0 +1,317 @@
+"""Images as a sample, for the uncertainty of the mean average precision of detectors.
+
+Detections are matched once per call; nothing is matched again for a resample.
+
+Check that two detectors were updated with the same images, before a comparison.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.detection.inference.chance import chance_of_images
+from torch_ap.detection.inference.comparison import compare_images, compare_lists
+from torch_ap.detection.inference.resampled import InterpolationRule, ResampledRankings, class_intervals, image_interval
+from torch_ap.detection.inputs.images import Columns, image_ids
+from torch_ap.inference.metric import Sample, chance_level_of, comparison_of, interval_of
+from torch_ap.inference.record import Comparison, Interval
+from torch_ap.inference.resampling import Resampling
+
+_COUNTS = "ground_truths_per_image"
+_KEYS = {"mask_edges": "masks", "edges_per_mask": "masks", "valid": "area` or `iscrowd"}
+
+
+def check(mine: Columns, theirs: Columns, my_ids: Tensor | None, their_ids: Tensor | None) -> None:
+    """Raise ValueError for images with other ground truths, or in another order.
+
+    Args:
+        mine, theirs: the images of this metric and of ``other``.
+        my_ids, their_ids: (B,) ids of these images, or None.
+    """
+    columns = [name for name in mine if not name.startswith("detection") and name != "pair_ious"]
+    other = [name for name in columns if not _equal(mine[name], theirs[name])]
+    if other:
+        ids = None if my_ids is None or their_ids is None else (my_ids, their_ids)
+        how = _differing_ids(ids) or _differing_counts(mine, theirs, ids) or _differing_column(mine, theirs, other[0])
+        raise ValueError(f"`other` must have been updated with the same ground truths in the same order; {how}")
+
+
+def _differing_ids(ids: tuple[Tensor, Tensor] | None) -> str | None:
+    """Return a text about images that only one metric has."""
+    for whose, one, other in () if ids is None else (("this metric", *ids), ("it", *ids[::-1])):
+        alone = one[~torch.isin(one, other)]
+        if len(alone):
+            return f"{whose} alone has image {int(alone[0])}{f' and {len(alone) - 1:,} more' if len(alone) > 1 else ''}"
+    return None
+
+
+def _differing_counts(mine: Columns, theirs: Columns, ids: tuple[Tensor, Tensor] | None) -> str | None:
+    """Return a text about different numbers of images or of ground truths."""
+    one, other = mine[_COUNTS], theirs[_COUNTS]
+    if len(one) != len(other):
+        return f"it has {len(other):,} images, and this metric {len(one):,}"
+    if ids is not None and not torch.equal(*ids):
+        place = _first(ids[0] != ids[1])
+        return f"the image at place {place} is {int(ids[0][place])} here and {int(ids[1][place])} there"
+    if not torch.equal(one, other):
+        place = _first(one != other)
+        return f"the image at place {place} has {int(one[place])} ground truths here and {int(other[place])} there"
+    return None
+
+
+def _differing_column(mine: Columns, theirs: Columns, name: str) -> str:
+    """Return a text about a different column, with its first different image if rows belong to images."""
+    one, other, key = mine[name], theirs[name], name.removeprefix("ground_truth_").removesuffix("_per_image")
+    text = f"`{_KEYS.get(key, key)}` in `target` differs"
+    has_rows = name.startswith("ground_truth_") and len(one) == int(mine[_COUNTS].sum())
+    if one.shape != other.shape or not (has_rows or len(one) == len(mine[_COUNTS])):
+        return text
+    row = _first((~_alike(one, other)).flatten(1).any(1) if one.ndim > 1 else ~_alike(one, other))
+    return f"{text}, first of the image at place {int(image_ids(mine[_COUNTS])[row]) if has_rows else row}"
+
+
+def _first(flags: Tensor) -> int:
+    return int(flags.nonzero()[0])
+
+
+def _alike(one: Tensor, other: Tensor) -> Tensor:
+    """Return which values are equal, in any dtypes; NaN, the value of unknown boxes, equals NaN."""
+    return (one == other) | (one.isnan() & other.isnan())
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool(_alike(one, other).all())
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSample(Sample):
+    """Images, each with its detections and ground truths.
+
+    Attributes:
+        columns: the images.
+        ranked: the rankings of their matched detections.
+        interpolation: interpolation of AP.
+        labels: (K,) labels of the classes for an interval per class; None for an interval of their mean.
+        class_names: names of these classes, for comparisons.
+        image_ids: (B,) ids of the images, or None.
+    """
+
+    columns: Columns
+    ranked: ResampledRankings
+    interpolation: InterpolationRule
+    labels: Tensor | None = None
+    class_names: Sequence[str] = ()
+    image_ids: Tensor | None = None
+
+    def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the interval of ``map``, or of the AP of each class: all IoU thresholds, first area, last limit."""
+        if self.labels is not None:
+            intervals = class_intervals(
+                self.ranked,
+                confidence_level=confidence_level,
+                method=method or "bootstrap-logit",
+                interpolation=self.interpolation,
+                resampling=resampling,
+            )
+            names = ("estimate", "low", "high", "standard_error")
+            return replace(intervals, **{name: getattr(intervals, name)[: len(self.labels)] for name in names})
+        return image_interval(
+            self.ranked,
+            confidence_level=confidence_level,
+            method=method or "bootstrap-basic",
+            interpolation=self.interpolation,
+            resampling=resampling,
+        )
+
+    def each_class(self) -> Tensor:
+        """Return the (K,) AP of each class, if there are ``labels``; NaN without ground truths."""
+        assert self.labels is not None
+        every = torch.ones(1, self.ranked.images, dtype=torch.int64, device=self.ranked.image.device)
+        return self.ranked.average_precision_of_lists(every, self.interpolation)[0, : len(self.labels)]
+
+    def chance_level(self, resampling: Resampling) -> Tensor:
+        """Return the mean of ``map`` over orders of the scores."""
+        return chance_of_images(self.ranked, interpolation=self.interpolation, resampling=resampling)
+
+    def compare(
+        self, other: "ImageSample", confidence_level: float, method: str | None, resampling: Resampling
+    ) -> Comparison:
+        """Return the comparison of two detectors on the same images."""
+        check(self.columns, other.columns, self.image_ids, other.image_ids)
+        how: dict[str, Any] = {"confidence_level": confidence_level, "resampling": resampling}
+        how["interpolation"] = self.interpolation
+        if self.labels is None:
+            return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **how)
+        places = self._places(), other._places()
+        lists = {name: (places[0][label], places[1][label]) for label, name in self._classes_to_find()}
+        return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **how)
+
+    def _places(self) -> dict[int, int]:
+        """Return the index of each label."""
+        assert self.labels is not None
+        return {label: place for place, label in enumerate(self.labels.tolist())}
+
+    def _classes_to_find(self) -> list[tuple[int, str]]:
+        """Return label and name of the classes with ground truths, which two detectors have in common."""
+        assert self.labels is not None
+        some = set(self.ranked.relevant_list.tolist())
+        named = zip(self.labels.tolist(), self.class_names, strict=True)
+        return [pair for place, pair in enumerate(named) if place in some]
+
+
+def confidence_interval(
+    self: RankingMetric,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    *,
+    iou_type: str | None = None,
+    per_class: bool = False,
+    slices: Mapping[str, Any] | None = None,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Interval:
+    """Return a confidence interval of ``map`` by the bootstrap over images: all IoU thresholds, first area, last limit.
+
+    Images are drawn with all their detections and ground truths. A resample is a count of each image; nothing is
+    matched or sorted again. Its mAP is the mAP of a data set that repeats each image as often, provided that no two
+    detections of one class and image have equal scores. Classes without ground truths in a resample do not count in it.
+
+    The estimand is the limit of ``map`` as images are added, not its mean over sets of this size. For few images or
+    rare classes the coverage of every method is below its nominal level; "bootstrap-basic" comes closest. The measured
+    figures are in :func:`torch_ap.detection.inference.resampled.image_interval`. ``reason`` mentions fewer than 10
+    images.
+    For the rest see :func:`torch_ap.inference.metric.confidence_interval`.
+
+    Args:
+        confidence_level, method, n_resamples, generator, batch, progress: as there.
+        iou_type: one of several ``iou_type``; default the first.
+        per_class: whether to return intervals of the AP of each class over all IoU thresholds, (K,) in the order of
+            ``classes``. The default method is then "bootstrap-logit", with the coverage of
+            :func:`torch_ap.detection.inference.resampled.class_intervals`.
+        slices: as for ``per_slice``, for intervals of ``map`` in each slice, (S,), with resamples of its images. Not
+            with ``per_class``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import MeanAveragePrecision
+        >>> metric = MeanAveragePrecision()
+        >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+        >>> for score, shift in ((0.9, 0), (0.8, 30), (0.7, 4), (0.6, 2)):
+        ...     pred = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
+        ...     metric.update([pred], [{"boxes": box, "labels": label}])
+        >>> interval = metric.confidence_interval(n_resamples=200)
+        >>> bool(interval.low < interval.estimate < interval.high)
+        True
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    return interval_of(self, confidence_level, method, resampling, **_options(iou_type, per_class, slices))
+
+
+def compare(
+    self: RankingMetric,
+    other: RankingMetric,
+    *,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    iou_type: str | None = None,
+    per_class: bool = False,
+    slices: Mapping[str, Any] | None = None,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Compare this detector with another on the same images: its ``map`` minus the other ``map``.
+
+    The method is the bootstrap over images, with the same resamples for both. The estimand is the difference of the
+    limits of the two ``map`` as images are added. For the rest see :func:`torch_ap.inference.metric.compare`.
+
+    Args:
+        other, confidence_level, method, n_resamples, generator, batch, progress: as there.
+        iou_type: one of several ``iou_type``; default the first.
+        per_class: whether to compare the AP of each class with ground truths, over all IoU thresholds. The default
+            method is then "bootstrap-normal": interval and p-value from the standard deviation over resamples, by
+            Student's t with one degree of freedom less than images that contain the class.
+        slices: as for ``per_slice``, to compare ``map`` in each slice. Not with ``per_class``.
+
+    Returns:
+        As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
+        tensors, with ``names``. ``p_value`` is the p-value of each alone. ``adjusted_p_value`` allows for their number
+        by Holm's method: if all of at most 5% are called real, the probability of any error is at most 5%. No p-value
+        is below that of the two-sided sign test, 2^(1 - n) for n images that contribute; ``reason`` mentions this
+        limit where it applies.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import MeanAveragePrecision
+        >>> a, b = MeanAveragePrecision(), MeanAveragePrecision()
+        >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+        >>> for score, shift in ((0.9, 3), (0.8, 1), (0.7, 4), (0.6, 2)):
+        ...     for metric, further in ((a, 0), (b, 4)):
+        ...         pred = {"boxes": box + shift + further, "scores": torch.tensor([score]), "labels": label}
+        ...         metric.update([pred], [{"boxes": box, "labels": label}])
+        >>> result = a.compare(b)
+        >>> round(float(result.difference), 3), round(float(result.p_value), 3)
+        (0.438, 0.125)
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    options = _options(iou_type, per_class, slices)
+    return comparison_of(self, other, confidence_level, method, resampling, **options)
+
+
+def chance_level(
+    self: RankingMetric,
+    *,
+    iou_type: str | None = None,
+    slices: Mapping[str, Any] | None = None,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Tensor:
+    """Return the mean of ``map`` over all orders of the scores of each class's detections.
+
+    Detections remain true or false positives at each IoU threshold; only their scores are permuted. The level is the
+    part of ``map`` due to the boxes; the rest is due to the scores. It is not the mAP of random boxes, which is about
+    0. The mean of interpolated AP has no closed form: the mean of the plain sum is exact, and the contribution of the
+    interpolation is a mean over random orders.
+
+    Args:
+        iou_type: one of several ``iou_type``; default the first.
+        slices: as for ``per_slice``, for the chance level of ``map`` in each slice.
+        n_resamples, generator, batch, progress: for the random orders, as for :meth:`confidence_interval`.
+
+    Returns:
+        0-d, or (S,), in the dtype of ``compute()``; NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import MeanAveragePrecision
+        >>> metric = MeanAveragePrecision()
+        >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+        >>> for score, shift in ((0.9, 0), (0.8, 0), (0.7, 200), (0.6, 200)):
+        ...     pred = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
+        ...     metric.update([pred], [{"boxes": box, "labels": label}])
+        >>> round(float(metric.compute()["map"]), 2), round(float(metric.chance_level()), 2)
+        (0.5, 0.36)
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    return chance_level_of(self, resampling, iou_type=iou_type, slices=slices)
+
+
+def _options(iou_type: str | None, per_class: bool, slices: Any) -> dict[str, Any]:
+    """Return the validated arguments that only metrics of images have."""
+    checks.boolean("per_class", per_class)
+    if per_class and slices is not None:
+        raise ValueError("`per_class` must be False with `slices`: one of them can be given")
+    return {"iou_type": iou_type, "per_class": per_class, "slices": slices}

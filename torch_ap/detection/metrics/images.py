@@ -1,0 +1,418 @@
+"""State of a detection metric: images of detections and ground truths, as a few flat tensors.
+
+Exchange of detections: each process matches its own images, and sends the matches of each class to one process.
+"""
+
+import heapq
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import cached, checks, memory, tensors
+from torch_ap.core.base.class_names import ClassNames, label_names, unique_label_names
+from torch_ap.core.base.messages import is_first_process, warn_caller
+from torch_ap.core.metric import exchange, samples
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.metric.exchange import Ranks, Route
+from torch_ap.core.metric.samples import SampleIds
+from torch_ap.core.metric.state import Form, listed
+from torch_ap.core.ranking import order, segments
+from torch_ap.detection.errors import images, low_values, unmatchable
+from torch_ap.detection.inference.resampled import ranked_images
+from torch_ap.detection.inputs import rules
+from torch_ap.detection.inputs.images import Columns, DetectionInputs
+from torch_ap.detection.matching.candidate_pairs import Ranked, descending
+from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.matching.shapes import place_of_threshold
+from torch_ap.detection.matching.stored import OTHERS, StoredMatches
+from torch_ap.detection.metrics.image_sample import ImageSample
+from torch_ap.detection.metrics.slices import SlicedSample
+
+
+class ClassShares:
+    """Classes divided among processes by the number of detections.
+
+    See :class:`torch_ap.detection.matching.matched.Shares`.
+
+    Args:
+        ranks: the processes, each with its own images.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self._mine = torch.empty(0, dtype=torch.bool)
+
+    def labels(self, local_labels: Tensor) -> Tensor:
+        """Return the labels of the images of all processes, ascending."""
+        return order.dense_ranks(torch.cat(self.ranks.gather_unequal(local_labels)))[0]
+
+    def matches(self, match: Callable[[], Matches]) -> Matches:
+        """Return the matches of this process's classes in the images of all processes, in process order.
+
+        Args:
+            match: returns the matches of the local images.
+        """
+        here = self.ranks.attempt(match)
+        ranked, size = here.ranked, here.categories
+        owner = self._owners(self.ranks.sum(segments.count(ranked.category, size))).to(ranked.category.device)
+        self._mine = owner == self.ranks.rank
+        route = Route(self.ranks, owner[ranked.category])
+        category, score, place = (route.send(x) for x in (ranked.category, ranked.score, ranked.place))
+        inside = route.send(here.inside.t().contiguous()).t()
+        pairs = Route(self.ranks, owner[ranked.category[here.at]])
+        at = route.arrivals(here.at, pairs)
+        matched, true_positive = (pairs.send(x.t().contiguous()).t() for x in (here.matched, here.true_positive))
+        rows = order.stable_argsort((category << 32).add_(descending(score)), size << 32)
+        now = torch.empty_like(rows).scatter_(0, rows, torch.arange(len(rows), device=rows.device))
+        at, places = now[at].sort(stable=True)
+        category = category[rows]
+        return replace(
+            here,
+            ranked=Ranked(rows, category, score[rows], category, place[rows], rows),
+            at=at,
+            matched=matched[:, places],
+            true_positive=true_positive[:, places],
+            inside=inside[:, rows],
+            partners=None,
+            relevant_of_all=self.ranks.sum(here.relevant),
+        )
+
+    def whole(self, values: Tensor) -> Tensor:
+        """Combine (T, K, ...) values, valid for the classes of each process's share, to the values of all classes."""
+        mine = self._mine.reshape(-1, *[1] * (values.ndim - 2))
+        return self.ranks.sum(torch.where(mine, values, torch.zeros_like(values)))
+
+    def _owners(self, detections: Tensor) -> Tensor:
+        """Return the (K,) process of each class: by descending size, each to the least loaded process."""
+        owners, loads = [0] * len(detections), [(0, rank) for rank in range(self.ranks.size)]
+        sizes = detections.tolist()
+        for category in sorted(range(len(sizes)), key=lambda category: -sizes[category]):
+            load, rank = heapq.heappop(loads)
+            owners[category] = rank
+            heapq.heappush(loads, (load + sizes[category], rank))
+        return torch.tensor(owners)
+
+
+Made = TypeVar("Made")
+ValuesIn: TypeAlias = Callable[[Tensor], tuple[Matches, dict[str, Tensor]]]
+
+_LOW_VALUES = {
+    "bbox": 0.1,
+    "rotated": 0.3,
+}  # values from here on are not low; boxes at wrong angles overlap, too
+_MIN_IMAGES = 10  # in fewer images, a low value is likely by chance
+_COMPARED = "numbers of ground truths"  # must be equal in copies of an image
+
+
+@cached.settings_cache
+def _cache_key(*settings: Hashable) -> object:
+    """Return the same object for the same settings."""
+    del settings
+    return object()
+
+
+def _warn_of_cause(settings: Any, columns: Columns, results: Mapping[str, Any]) -> bool:
+    """Warn of the likely cause of a low value, if there is one. Waits for an accelerator.
+
+    Args:
+        settings: settings of the metric; without ``check_values`` there is no search.
+        columns: all images, or their matches.
+        results: numbers by name, the value as ``map`` or ``bbox_map``.
+
+    Returns:
+        Whether a low value was searched without a result, so that a second search is useless.
+    """
+    if not settings.check_values or len(columns["detections_per_image"]) < _MIN_IMAGES:
+        return False
+    kinds = [kind for kind in _LOW_VALUES if kind in settings.iou_types]
+    value = results.get("map", results.get("bbox_map"))
+    if value is None or not float(value) < _LOW_VALUES[kinds[0] if kinds else "bbox"]:
+        return False
+    preds, target = (
+        {key: columns[name] for key in ("boxes", "labels", "scores") if (name := f"{side}_{key}") in columns}
+        | {"counts": columns[f"{side}s_per_image"]}
+        for side in ("detection", "ground_truth")
+    )
+    if not kinds or settings.own_iou is not None or settings.box_format == "xyxyxyxy":
+        preds.pop("boxes", None)
+    micro = getattr(settings, "average", None) == "micro"
+    cause = low_values.likely_cause(preds, target, settings.box_format, with_classes=not micro)
+    if cause is not None:
+        warn_caller(f"the value is low: {cause}", UserWarning)
+    return cause is None
+
+
+def _is_sanity_check() -> bool:
+    """Whether Lightning is checking the code of the validation, often with an untrained model."""
+    frame = sys._getframe(1) if {"lightning", "pytorch_lightning"} & sys.modules.keys() else None
+    while frame is not None and frame.f_code.co_name != "_run_sanity_check":
+        frame = frame.f_back
+    return frame is not None
+
+
+class ClassMatches(NamedTuple):
+    """Matches of images in each class.
+
+    Attributes:
+        matches: the matches.
+        interpolation: interpolation of AP, an ``InterpolationRule``.
+        labels: (K,) labels of the classes, ascending.
+    """
+
+    matches: Matches
+    interpolation: Any
+    labels: Tensor
+
+
+class ImageState(RankingMetric):
+    """Abstract: images as flat columns, one state per column, however many images there are.
+
+    Each column contains the concatenated rows of all images (boxes, scores, labels, ...) or one number per image (rows
+    per image), so that synchronization takes one collective per column.
+
+    Args:
+        inputs: the format of the images.
+        stored: the format of the stored matches; None to store the images.
+        diagnose: whether ``compute`` searches for the cause of a low value.
+        kwargs: arguments of the base class.
+    """
+
+    sample_ids: list[Tensor]
+    _is_diagnosed: bool = False  # whether a search for the cause of a low value had no result
+    _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for, or too few
+
+    _cached_attributes = (*RankingMetric._cached_attributes, "_unseen")
+    _value_rules = rules.VALUE_RULES
+    _settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
+    _peer_states = ("groundtruth_box", "groundtruth_labels")
+
+    _argument_names: ClassVar[Mapping[str, str]]  # arguments of the settings that have other names
+    _threshold_name: ClassVar[str] = "iou_threshold"  # argument of methods that selects one of the thresholds
+    _settings: Any  # settings of the value, a record
+
+    def __init__(
+        self, inputs: DetectionInputs, stored: StoredMatches | None = None, *, diagnose: bool = True, **kwargs: Any
+    ) -> None:
+        checks.boolean("diagnose", diagnose)
+        super().__init__(repr(inputs) if stored is None else f"{inputs}|{stored}", **kwargs)
+        self.diagnose = diagnose
+        self._inputs, self._stored = inputs, inputs if stored is None else stored
+        self._add_states(*self._stored.states, samples.STATE)
+
+    # -- hooks of concrete classes
+
+    @property
+    def _class_names(self) -> ClassNames:
+        """The names of the classes."""
+        raise NotImplementedError
+
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        """Return the labels and matches of a batch of images."""
+        raise NotImplementedError
+
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
+        """Return the matches of images.
+
+        Args:
+            columns: the images.
+            iou_type: one of several ``iou_type``; None for the first.
+            per_class: whether to separate classes, also with ``average="micro"``.
+        """
+        raise NotImplementedError
+
+    def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
+        """Return the table of classes without intervals, for the present images.
+
+        Args:
+            place: index of the IoU threshold.
+            score: the lowest score that counts.
+            iou_type: one of several ``iou_type``; None for the first.
+        """
+        raise NotImplementedError
+
+    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
+        """Return a function from slices, (S, B) bool, to their matches and all numbers of each slice, (S, ...)."""
+        raise NotImplementedError
+
+    # -- from batches to columns
+
+    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: SampleIds) -> None:
+        """Store validated images, or their matches."""
+        counts = columns["detections_per_image"]
+        ids = samples.validate_sample_ids(sample_ids, counts.shape, counts.device, "image")
+        if counts.is_cpu or not self._keeps_shapes:
+            self._check_named(columns)
+        if isinstance(self._stored, StoredMatches):
+            if broken is not None and bool(broken.any()):  # matching cannot wait for `compute`
+                raise ValueError(rules.VALUE_RULES[int(broken.nonzero()[0])])
+            if not counts.is_cpu:
+                self._inputs.warn_about_rows(columns)
+            if self._inputs.check_values:  # `compute` has no shapes
+                unmatchable.warn_of_empty(self._settings, columns)
+            columns, broken = self._stored.made(columns, *self._match_batch(columns)), None
+        elif not counts.is_cpu or self._inputs.needs_more_rows(columns):
+            self._unseen = True
+        self._hold([*(columns[name] for name in self._stored.states), ids], broken)
+
+    def _check_named(self, columns: Columns) -> None:
+        """Raise ValueError for a label that a list of names lacks, if values are checked. Waits for an accelerator."""
+        if isinstance(self._class_names, Sequence) and self._inputs.check_values:
+            for side in ("detection", "ground_truth"):
+                if len(labels := columns[f"{side}_labels"]):
+                    label_names(torch.stack(labels.aminmax()), self._class_names)
+
+    def _forms(self) -> dict[str, Form]:
+        forms, shape_ends = {}, {f"_{column.key}" for column in self._stored.rows}
+        for name, empty in self._stored.empty().items():
+            dtypes = tensors.SCORES if name.endswith("scores") else [empty.dtype]
+            if name.endswith("mask_edges"):
+                dtypes = [torch.int32, torch.int64]
+            if name.endswith(tuple(shape_ends)):
+                dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
+            forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
+        return {**forms, samples.STATE: Form([torch.int64])}
+
+    def _contradiction(self, here: set[str], there: set[str]) -> str | None:
+        return f"`{samples.STATE}`" if samples.STATE in here ^ there else None
+
+    def _check_held(self, state: dict[str, Any]) -> None:
+        empty = self._stored.empty()
+        columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._stored.states}
+        ids = state[samples.STATE]
+        if isinstance(ids, Tensor) and len(ids) != len(columns["detections_per_image"]):
+            raise ValueError(f"`{samples.STATE}` must be one per image, got {len(ids)}")
+        tensors.raise_first(self._value_rules, self._stored.check_stored(columns))
+
+    def _columns(self) -> Columns:
+        """Return all images, without further copies of an image."""
+        self._raise_noted()
+        if self._exchanged is not None:
+            columns: Columns = self._exchanged[1]
+            return columns
+        held = {name: getattr(self, name) for name in self._stored.states}
+        if not held["detection_scores"]:
+            return self._no_images()
+        columns = {name: memory.concatenate(listed(state)) for name, state in held.items()}
+        if self._keeps_shapes and (self._unseen or not columns["detection_scores"].is_cpu):  # on CPU `update` checks
+            self._check_named(columns)
+            self._once(lambda: self._inputs.warn_about_rows(columns), "remarks")
+        if not len(ids := self.sample_ids):
+            return columns
+        first = samples.first_copies(memory.concatenate(listed(ids)), columns["ground_truths_per_image"], _COMPARED)
+        return columns if first is None else self._stored.select_images(columns, first)
+
+    def _warn_of_low_value(self, columns: Columns, results: Mapping[str, Any]) -> None:
+        """Warn of the likely cause of a low value, except in ``forward`` and where one process has only its images.
+
+        The search for causes ends for the life of the metric, through ``reset``, when it has found none.
+        """
+        if self._state_before_forward is not None or self._exchanged is not None or len(columns.get(OTHERS, ())):
+            return
+        if not self._is_synced and self.distributed_available_fn():
+            return
+        warned = unmatchable.warn_of_unmatchable(self._settings, columns)
+        if self.diagnose and not (warned or self._is_diagnosed) and is_first_process() and not _is_sanity_check():
+            self._is_diagnosed = _warn_of_cause(self._settings, columns, results)
+
+    def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
+        """Return a result of the images and settings, which is cached until the state changes.
+
+        Args:
+            make: computes the result.
+            what: name of the result, one of several.
+        """
+        return cached.memoize(make, _cache_key(self._settings, *what), self._tensors())
+
+    def _image_ids(self) -> Tensor:
+        """Return (B,) int64 ids of the images, or their positions if updates had no ids."""
+        if not len(self.sample_ids):
+            return torch.arange(len(self._columns()["detections_per_image"]), device=self.device)
+        ids = memory.concatenate(listed(self.sample_ids))
+        first = samples.first_copies(ids, torch.zeros_like(ids))
+        return ids if first is None else ids[first]
+
+    def _members(self, images_by_slice: Any, columns: Columns) -> dict[str, Tensor]:
+        """Return (B,) bool flags of the images of each slice."""
+        count = len(columns["detections_per_image"])
+        positions = f"be places of the {count} images, from 0"
+        rule = f"be `{samples.STATE}` of updates" if len(self.sample_ids) else positions
+        return images.members(images_by_slice, self._image_ids(), rule)
+
+    def _place(self, threshold: float | None) -> int:
+        """Return the index of a threshold."""
+        return place_of_threshold(threshold, self._settings.thresholds, self._threshold_name)
+
+    def _all_matched(self, iou_type: str | None) -> tuple[Columns, Tensor, Matches, Any, Tensor]:
+        """Return the images of all processes, their ids or positions, and their matches in each class."""
+        with self._all_ranks():
+            columns = self._columns()
+            return columns, self._image_ids(), *self._matched(columns, iou_type, per_class=True)
+
+    def _no_images(self) -> Columns:
+        return {name: column.to(self.device) for name, column in self._stored.empty().items()}
+
+    @property
+    def _can_exchange(self) -> bool:
+        return True
+
+    @property
+    def _shares(self) -> ClassShares | None:
+        """The shares of all processes as one data set, while each process has its own images."""
+        return None if self._exchanged is None else ClassShares(self._exchanged[0])
+
+    def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[Ranks, Columns]:
+        """Return the images of this process, without copies of images."""
+        if not held:
+            return ranks, self._no_images()
+        columns = {name: held[name] for name in self._stored.states}
+        if samples.STATE in held:
+            first = exchange.flag_first_copies(
+                ranks, held[samples.STATE], columns["ground_truths_per_image"], _COMPARED
+            )
+            columns = self._stored.select_images(columns, first)
+        return ranks, columns
+
+    @property
+    def _keeps_shapes(self) -> bool:
+        """Whether images are stored, and not only matches."""
+        return self._stored is self._inputs
+
+    @property
+    def _has_errors(self) -> bool:
+        """Whether ``errors()`` exists and has the shapes that it needs."""
+        return self._keeps_shapes and hasattr(self, "errors")
+
+    def _check_shapes_kept(self, what: str) -> None:
+        """Raise ValueError for a method that needs shapes, if only matches are stored."""
+        if not self._keeps_shapes:
+            raise ValueError(f"`match='update'` keeps no shapes, which `{what}` needs; give `match='compute'`")
+
+    def _check_iou_type(self, iou_type: str | None) -> None:
+        checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))
+
+    def _sample(self, iou_type: str | None = None, per_class: bool = False, slices: Any = None) -> Any:  # type: ignore[override]
+        """Return the images as an :class:`ImageSample`, with ``slices`` as a :class:`SlicedSample`."""
+        columns = self._columns()
+        members = None if slices is None else self._members(slices, columns)
+        matches, interpolation, classes = self._matched(columns, iou_type, per_class)
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        labels = classes if per_class else None
+        names = [] if labels is None else unique_label_names(labels, self._class_names)
+
+        ids = self._image_ids() if len(self.sample_ids) else None
+
+        def sample(chosen: Matches, images: int) -> ImageSample:
+            return ImageSample(dtype, columns, ranked_images(chosen, images), interpolation, labels, names, ids)
+
+        if members is None:
+            return sample(matches, len(columns["detections_per_image"]))
+        each = {name: sample(matches.of_images(flags), int(flags.sum())) for name, flags in members.items()}
+        return SlicedSample(dtype, each, members)
+
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        settings = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}
+        return {self._argument_names.get(name, name): value for name, value in settings.items()}

@@ -1,0 +1,126 @@
+"""LVIS's mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.options import AnyBoxFormat, IoUType
+from torch_ap.core.metric.samples import SampleIds
+from torch_ap.detection.inputs.images import Images
+from torch_ap.detection.matching.shapes import AreaRanges
+from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.rules.coco import Report
+from torch_ap.detection.rules.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
+
+
+class LVISMeanAveragePrecision(CocoMetric):
+    """LVIS's mean AP and AR; see :func:`torch_ap.functional.lvis_mean_average_precision` for formula and arguments.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_type: "bbox", "segm" or "boundary", or several as a tuple.
+        iou_thresholds, rec_thresholds: LVIS's where None.
+        max_detections: limit per image, default 300; with ``fixed`` per category, default 10,000.
+        fixed: whether to compute AP-Fixed.
+        frequencies: "r", "c" or "f" of each category, for the AP of rare, common and frequent categories.
+        class_metrics: whether to return AP and AR of each class too, at no cost.
+        area_ranges, class_names, area_as_given: as for the function.
+        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`; not with ``fixed``.
+        validate_args: whether to check the values of batches.
+        diagnose: whether ``compute`` warns of the likely cause of a low value, once per metric.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md; with ``fixed`` both gather), and arguments of
+            ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection import LVISMeanAveragePrecision
+        >>> metric = LVISMeanAveragePrecision(frequencies={3: "r", 5: "c", 7: "f"})
+        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
+        >>> labels = torch.tensor([3, 5, 7])
+        >>> preds = [{"boxes": box.repeat(3, 1), "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": labels}]
+        >>> target = {"boxes": box, "labels": labels[:1], "not_exhaustive_category_ids": nothing}
+        >>> metric.update(preds, [{**target, "neg_category_ids": torch.tensor([5])}])
+        >>> metric.compute()["map_rare"]
+        tensor(1.)
+        >>> metric.per_class()["detections"]  # 7 does not count, as it was not annotated
+        tensor([1, 1, 0])
+    """
+
+    _argument_names = MappingProxyType(
+        {
+            "iou_types": "iou_type",
+            "thresholds": "iou_thresholds",
+            "levels": "rec_thresholds",
+            "limits": "max_detections",
+            "areas": "area_ranges",
+            "check_values": "validate_args",
+        }
+    )
+
+    def __init__(
+        self,
+        box_format: AnyBoxFormat = "xyxy",
+        iou_type: IoUType | tuple[IoUType, ...] = "bbox",
+        *,
+        iou_thresholds: list[float] | None = None,
+        rec_thresholds: list[float] | None = None,
+        max_detections: int | None = None,
+        fixed: bool = False,
+        frequencies: Mapping[int, Frequency] | None = None,
+        class_metrics: bool = False,
+        area_ranges: AreaRanges | None = None,
+        class_names: ClassNames = None,
+        area_as_given: bool = False,
+        match: Literal["compute", "update"] = "compute",
+        validate_args: bool = True,
+        diagnose: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        settings = lvis_settings_of(
+            box_format=box_format,
+            iou_type=iou_type,
+            iou_thresholds=iou_thresholds,
+            rec_thresholds=rec_thresholds,
+            max_detections=max_detections,
+            fixed=fixed,
+            frequencies=frequencies,
+            area_ranges=area_ranges,
+            area_as_given=area_as_given,
+            validate_args=validate_args,
+            match=match,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        super().__init__(settings.inputs, settings.stored, diagnose=diagnose, **kwargs)
+        self.box_format, self.iou_type = box_format, settings.iou_types
+        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
+        self.max_detections, self.fixed, self.class_metrics = settings.limits[0], fixed, class_metrics
+        self._settings: LvisSettings = settings
+        self._report = Report(class_metrics, class_names=class_names)
+
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+        """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
+
+        Each target has ``neg_category_ids`` and ``not_exhaustive_category_ids``, and may have ``ignore``.
+
+        Raises:
+            ValueError: for invalid input, with image and key; the state does not change.
+        """
+        self._add(*self._inputs.validate(preds, target), sample_ids)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return not self.fixed  # its limits need all images
+
+    @property
+    def _limit(self) -> int | None:
+        """``max_detections``, or None for the usual limit."""
+        return None if self.max_detections == usual_limit(self.fixed) else self.max_detections
+
+    def _settings_of_value(self) -> Mapping[str, Any]:
+        return {**super()._settings_of_value(), "max_detections": self._limit}
+
+    def _settings_text(self) -> str:
+        frequencies = self._settings.frequencies
+        return self._text_of(("box_format", "iou_type"), max_detections=self._limit, frequencies=frequencies)

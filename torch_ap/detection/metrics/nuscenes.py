@@ -1,0 +1,111 @@
+"""nuScenes' mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
+
+import functools
+from collections.abc import Callable
+from inspect import signature
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames, check_names
+from torch_ap.core.metric.samples import SampleIds
+from torch_ap.detection.inputs.images import Images
+from torch_ap.detection.metrics import cuts, tables
+from torch_ap.detection.metrics.voc import VocMetric
+from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
+
+R = TypeVar("R")
+
+
+def _by_distance(method: Callable[..., R]) -> Callable[..., R]:
+    """Return a method of other detection metrics with ``distance_threshold`` in place of ``iou_threshold``."""
+    names = {"iou_threshold": "distance_threshold"}
+    parameters = [x.replace(name=names.get(x.name, x.name)) for x in signature(method).parameters.values()]
+    renamed = signature(method).replace(parameters=parameters)
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> R:
+        bound = renamed.bind(*args, **kwargs)
+        return method(*bound.args, **bound.kwargs)
+
+    first, *_ = (method.__doc__ or "").splitlines()
+    others = ", ".join(x.name for x in parameters[2:] if x.name != "iou_type")
+    only = "\n        iou_type: None, as there is one kind of shape." if "iou_type" in renamed.parameters else ""
+    call.__doc__ = f"""{first.replace("IoU threshold", "distance")}
+
+    Args:
+        distance_threshold: one of the distances; default 0.5, or the lowest without it.
+        {others}: as for :meth:`torch_ap.VOCMeanAveragePrecision.{method.__name__}`.{only}
+    """
+    call.__annotations__ = {names.get(name, name): kind for name, kind in method.__annotations__.items()}
+    call.__signature__ = renamed  # type: ignore[attr-defined]
+    return call
+
+
+class NuScenesMeanAveragePrecision(VocMetric):
+    """nuScenes' mean AP; see :func:`torch_ap.functional.nuscenes_mean_average_precision` for formula and arguments.
+
+    Its methods have ``distance_threshold`` in place of the ``iou_threshold`` of other detection metrics. There is no
+    ``errors``, ``detections_table`` and ``lrp``, which need overlaps.
+
+    Args:
+        distance_threshold: a distance, or several.
+        class_metrics: whether to return the AP of each class too.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0, for tables and curves.
+        validate_args: whether to check the values of batches.
+        diagnose: whether ``compute`` warns of the likely cause of a low value, once per metric.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection import NuScenesMeanAveragePrecision
+        >>> metric = NuScenesMeanAveragePrecision()
+        >>> pred = {"centers": torch.tensor([[10.0, 5.0]]), "scores": torch.tensor([0.9]), "labels": torch.tensor([0])}
+        >>> metric.update([pred], [{"centers": torch.tensor([[10.0, 6.5]]), "labels": torch.tensor([0])}])
+        >>> metric.compute()["map_per_threshold"]
+        tensor([0., 0., 1., 1.])
+    """
+
+    _argument_names = MappingProxyType({"thresholds": "distance_threshold", "check_values": "validate_args"})
+    _threshold_name: ClassVar[str] = "distance_threshold"
+
+    def __init__(
+        self,
+        distance_threshold: float | list[float] | None = None,
+        *,
+        class_metrics: bool = False,
+        class_names: ClassNames = None,
+        validate_args: bool = True,
+        diagnose: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        distances = list(DISTANCES) if distance_threshold is None else distance_threshold
+        settings = nuscenes_settings_of(distances, validate_args=validate_args)
+        checks.boolean("class_metrics", class_metrics)
+        check_names(class_names)
+        super().__init__(settings.inputs, diagnose=diagnose, **kwargs)
+        self.distance_threshold = distances
+        self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
+        self._settings = settings
+
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+        """Add images, or sweeps, with ``centers`` (N, 2); see :meth:`torch_ap.MeanAveragePrecision.update`.
+
+        Raises:
+            ValueError: for invalid input, with image and key; the state does not change.
+        """
+        self._add(*self._inputs.validate(preds, target), sample_ids)
+
+    curve = _by_distance(VocMetric.curve)
+    per_class = _by_distance(tables.per_class)
+    per_image = _by_distance(tables.per_image)
+    operating_points = _by_distance(cuts.operating_points)
+    confusion_matrix = _by_distance(cuts.confusion_matrix)
+
+    @property
+    def _can_exchange(self) -> bool:
+        return False  # the last of several equal scores comes first, from any process
+
+    def _settings_text(self) -> str:
+        distances = None if self._settings.thresholds == DISTANCES else self.distance_threshold
+        return self._text_of((), distance_threshold=distances, validate_args=self._settings.check_values)

@@ -1,0 +1,207 @@
+"""PASCAL VOC's mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import ClassNames, check_names, label_names
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
+from torch_ap.core.metric.samples import SampleIds
+from torch_ap.core.ranking import segments
+from torch_ap.curves.record import Curve
+from torch_ap.detection.curves import curves_of_voc
+from torch_ap.detection.inputs.images import Columns, Images, OwnSimilarity
+from torch_ap.detection.matching.matched import Matches, Shares
+from torch_ap.detection.metrics import diagnosis
+from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
+from torch_ap.detection.rules.voc import VocSettings, voc_settings_of
+
+
+class VocMetric(DetectionMetric):
+    """Abstract: mean AP over classes and thresholds for one kind of shape, by VOC's rule or another."""
+
+    _argument_names = MappingProxyType(
+        {"iou_types": "iou_type", "thresholds": "iou_threshold", "check_values": "validate_args"}
+    )
+    class_metrics: bool
+    class_names: Any
+    if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
+        _settings: VocSettings
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return ``map`` of the images so far, and the optional numbers."""
+        columns = self._columns()
+        numbers = self._settings.report(
+            columns,
+            self._dtype_of_result(columns["detection_scores"].dtype),
+            several=self._several,
+            class_metrics=self.class_metrics,
+            shares=self._shares,
+            matched=self._matched_here,
+        )
+        self._warn_of_low_value(columns, numbers)
+        return numbers
+
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
+        del per_class  # classes are always separate
+        self._check_iou_type(iou_type)
+        labels, matches = self._matched_here(columns)
+        return ClassMatches(matches, self._settings.levels(columns["detection_scores"].device), labels)
+
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        return self._settings.matching(columns)
+
+    def _matched_here(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
+        """Return the matches of images, which are cached until the state changes."""
+
+        def match() -> tuple[Tensor, Matches]:
+            return self._settings.matching(columns, shares)
+
+        return self._once(match) if shares is None else match()
+
+    @property
+    def _several(self) -> bool:
+        return not isinstance(getattr(self, self._threshold_name), int | float)
+
+    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
+        self._check_iou_type(iou_type)
+        labels, matches = self._matched_here(columns)
+
+        def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
+            here = matches.of_slices(kept)
+            each = self._settings.average_precision(here.curve(0)).view(len(self._settings.thresholds), len(kept), -1)
+            how = {"several": self._several, "class_metrics": self.class_metrics}
+            rows = [self._settings.values(x.contiguous(), len(labels), **how) for x in each.unbind(1)]
+            return here, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+        return values
+
+    def curve(self, iou_threshold: float | None = None, class_names: ClassNames = None) -> list[Curve]:
+        """Return the curve of each class at one IoU threshold: counts at each score, and the AP.
+
+        Args:
+            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
+            class_names: names of the labels, as for the class; default the names of the metric.
+
+        Returns:
+            (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``. Items are detections, each its own
+            threshold as in the devkit, without detections of difficult objects. Positives are ground truths.
+
+        Raises:
+            ValueError: for a threshold that the metric does not have, and for invalid names.
+        """
+        place = self._place(iou_threshold)
+        check_names(class_names)
+        with self._all_ranks():
+            matches = self._matched_here(self._columns())
+        return curves_of_voc(self._settings, matches, place, self.class_names if class_names is None else class_names)
+
+    @property
+    def _class_names(self) -> ClassNames:
+        names: ClassNames = self.class_names
+        return names
+
+    def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
+        self._check_iou_type(iou_type)
+        labels, matches = self._matched_here(self._columns())
+        tp, fp = matches.counts_at(0, place, score)
+        columns = {
+            "ap": self._settings.average_precision(matches.curve(0)).mean(0),
+            "ground_truths": matches.relevant[0].clone(),
+            "detections": segments.count(matches.ranked.category, matches.categories),
+            "tp": tp,
+            "fp": fp,
+        }
+        known = {"class": labels.clone(), "name": label_names(labels, self.class_names)}
+        return known | {name: column[: len(labels)] for name, column in columns.items()}
+
+
+class VOCMeanAveragePrecision(VocMetric):
+    """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh"; for rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
+        iou_threshold: a number, or several.
+        interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI), or
+            "101-point".
+        inclusive_pixels: whether boxes include the pixels of their corners, as in the devkit.
+        strict: whether an IoU must exceed the threshold.
+        class_metrics: whether to return the AP of each class too.
+        class_names: names of the labels, a dict, or a list that begins with the name of label 0, for tables and curves.
+        iou_type, sigmas: as for the function.
+        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`.
+        validate_args: whether to check the values of batches.
+        diagnose: whether ``compute`` warns of the likely cause of a low value, once per metric.
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection import VOCMeanAveragePrecision
+        >>> metric = VOCMeanAveragePrecision(interpolation="11-point")
+        >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 3])}]
+        >>> metric.update(preds, [{"boxes": boxes[1:], "labels": torch.tensor([3])}])
+        >>> metric.compute()["map"]
+        tensor(0.5000)
+    """
+
+    errors = diagnosis.errors
+    detections_table = diagnosis.detections_table
+    lrp = diagnosis.lrp
+
+    def __init__(
+        self,
+        box_format: AnyBoxFormat = "xyxy",
+        iou_threshold: float | list[float] = 0.5,
+        *,
+        interpolation: VOCInterpolation = "all-points",
+        inclusive_pixels: bool = True,
+        strict: bool = False,
+        class_metrics: bool = False,
+        class_names: ClassNames = None,
+        iou_type: IoUType | OwnSimilarity = "bbox",
+        sigmas: Sigmas = None,
+        match: Literal["compute", "update"] = "compute",
+        validate_args: bool = True,
+        diagnose: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        settings = voc_settings_of(
+            box_format=box_format,
+            iou_threshold=iou_threshold,
+            interpolation=interpolation,
+            inclusive_pixels=inclusive_pixels,
+            strict=strict,
+            iou_type=iou_type,
+            sigmas=sigmas,
+            validate_args=validate_args,
+            match=match,
+        )
+        checks.boolean("class_metrics", class_metrics)
+        check_names(class_names)
+        super().__init__(settings.inputs, settings.stored, diagnose=diagnose, **kwargs)
+        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
+        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
+        self.iou_type, self.class_names = iou_type, class_names
+        self._settings = settings
+
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+        """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`. ``target`` may have ``difficult``.
+
+        Raises:
+            ValueError: for invalid input, with image and key; the state does not change.
+        """
+        self._add(*self._inputs.validate(preds, target), sample_ids)
+
+    def _settings_text(self) -> str:
+        usual = self._settings.sigmas == VocSettings.sigmas
+        return self._text_of(
+            ("box_format", "iou_threshold", "interpolation"),
+            sigmas=None if usual else list(self._settings.sigmas),
+            match=self._settings.match,
+            validate_args=self._settings.check_values,
+        )

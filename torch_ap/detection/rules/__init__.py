@@ -1,0 +1,1 @@
+"""Evaluation rules of COCO, LVIS, VOC, Open Images, nuScenes and KITTI."""

@@ -1,0 +1,265 @@
+"""COCO's evaluation: matches, torchmetrics' dictionary of results, and a table per class."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays
+from torch_ap.core.base.arrays import native
+from torch_ap.core.base.class_names import ClassNames, check_names, label_names, unique_label_names
+from torch_ap.core.ranking import order, segments
+from torch_ap.detection.inputs.images import Columns, Kind, distinct_labels, image_ids, narrow_to_int32
+from torch_ap.detection.matching import assignment, candidate_pairs, stored
+from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs
+from torch_ap.detection.matching.matched import Matches, Partners, Shares
+from torch_ap.detection.rules.coco_numbers import Classes, CocoNumbers, CocoSettings, Objects
+from torch_ap.detection.shapes.boxes import PairIoU
+
+
+def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
+    """Return the (K,) distinct labels, ascending, and the index of each detection and ground truth into them."""
+    detected, true = columns["detection_labels"], columns["ground_truth_labels"]
+    others = [columns[stored.OTHERS]] if stored.OTHERS in columns else []
+    distinct, place = distinct_labels(torch.cat([detected, true, *others]))
+    if shares is not None:
+        local, distinct = distinct, shares.labels(distinct)
+        place = torch.searchsorted(distinct, local)[place]
+    return distinct, place[: len(detected)], place[len(detected) : len(detected) + len(true)]
+
+
+def match(
+    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool = False, shares: Shares | None = None
+) -> CocoNumbers:
+    """Match all detections, in all criteria.
+
+    Args:
+        settings: thresholds, area ranges and limits.
+        columns: all images, or their stored matches (:mod:`torch_ap.detection.matching.stored`).
+        iou_type: one of the ``iou_types`` of the settings.
+        micro: whether all labels are one category.
+        shares: the exchange with other processes that have the other images; None for one process.
+    """
+    classes = classes_of(columns, shares)
+
+    def local_matches() -> Matches:
+        if settings.stored is not None and stored.holds(columns):
+            return stored.matches_of(columns, settings.criteria(classes[0].device), classes, micro=micro)
+        objects = settings.objects(columns, iou_type, classes)
+        most = settings.limits[-1]
+        ranked, candidates, categories = rank_images(columns, classes, micro=micro, most=most, rows=objects.rows)
+        rows, truths = ranked.rows.index_select(0, candidates.ranked), candidates.truths
+        pair_iou = settings.similarity(columns, iou_type, rows, truths, objects.crowd.index_select(0, truths))
+        return _matches(settings, ranked, candidates, objects, pair_iou, categories)
+
+    matches = local_matches() if shares is None else shares.matches(local_matches)
+    return CocoNumbers(settings, matches, classes[0], shares)
+
+
+def all_pairs(
+    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool = False
+) -> tuple[Candidates, Pairs, int]:
+    """Return the candidates, all pairs within groups with any IoU, and the number of categories."""
+    classes, most = classes_of(columns), settings.limits[-1]
+    ranked, candidates, categories = rank_images(columns, classes, micro=micro, most=most)
+    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
+    pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
+    return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
+
+
+def rank_images(
+    columns: Columns,
+    classes: Classes,
+    *,
+    micro: bool = False,
+    most: int | None = None,
+    rows: tuple[Tensor, Tensor] | None = None,
+) -> tuple[candidate_pairs.Ranked, Candidates, int]:
+    """Return the ranked detections, the candidates and the number of categories.
+
+    Args:
+        columns: all images.
+        classes: the result of :func:`classes_of`.
+        micro: whether all labels are one category.
+        most: the maximum number of detections per image and category; None for no limit.
+        rows: rows of the evaluated detections and ground truths; None for all.
+    """
+    labels, detected, true = classes
+    if micro:
+        detected, true = torch.zeros_like(detected), torch.zeros_like(true)
+    categories = 1 if micro else max(1, len(labels))
+    image = [image_ids(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
+    images = max(1, len(columns["detections_per_image"]))
+    scores = columns["detection_scores"]
+    if rows is not None:
+        scores, detected, image[0] = (x.index_select(0, rows[0]) for x in (scores, detected, image[0]))
+        true, image[1] = (x.index_select(0, rows[1]) for x in (true, image[1]))
+    ranked = candidate_pairs.rank(scores, detected, image[0], categories=categories, images=images, most=most)
+    candidates = candidate_pairs.find_candidates(ranked, image[1] * categories + true, images * categories)
+    if rows is not None:
+        ranked = ranked._replace(rows=rows[0].index_select(0, ranked.rows))
+        candidates = candidates._replace(truths=rows[1].index_select(0, candidates.truths))
+    return ranked, candidates, categories
+
+
+def _matches(
+    settings: CocoSettings,
+    ranked: candidate_pairs.Ranked,
+    candidates: Candidates,
+    objects: Objects,
+    pair_iou: PairIoU,
+    categories: int,
+) -> Matches:
+    """Compute the candidate pairs, match them, and keep the matched pairs."""
+    per_truth = objects.crowd, objects.ignored, objects.truth_area
+    crowd, ignored, area = (_take(x, native(candidates.truths)) for x in per_truth)
+    criteria = settings.criteria(crowd.device)
+    pairs = candidate_pairs.overlapping(candidates, pair_iou, criteria.least)
+    valid = native(settings.inside(area)) & ~native(ignored)
+    skipped = criteria.spread(~valid)
+    matched = assignment.greedy(pairs, candidates.group, skipped, crowd, criteria)
+    kept = arrays.places((native(matched) != 0).any(0))
+    at = _take(candidates.ranked, native(_take(pairs.detection, kept)))
+    by_rank = native(order.stable_argsort(at, len(ranked.rows)))
+    at, kept = _take(at, by_rank), kept[by_rank]
+    truth, matched = _take(pairs.truth, kept), _take(matched, kept)
+    inside = settings.inside(_take(objects.detection_area, native(ranked.rows)))
+    if objects.forgiven is not None:
+        inside &= ~objects.forgiven.index_select(0, ranked.rows)
+    return Matches(
+        ranked=ranked,
+        at=at,
+        matched=matched,
+        true_positive=arrays.tensor(native(matched) & ~arrays.take(native(skipped), native(truth))),
+        inside=inside,
+        truth_group=candidates.group,
+        valid=arrays.tensor(valid),
+        categories=categories,
+        criteria=criteria,
+        partners=Partners(truth, _take(pairs.iou, kept), candidates.truths),
+    )
+
+
+def _take(values: Tensor, places: Any) -> Tensor:
+    """Return the values at native indices of the last dimension."""
+    return arrays.tensor(arrays.take(native(values), places))
+
+
+@dataclass(frozen=True)
+class Report:
+    """Contents of the dictionary of results.
+
+    Attributes:
+        class_metrics: whether it contains AP and AR of each class.
+        extended_summary: whether it contains COCO's arrays and the IoUs.
+        class_names: names of the labels, which replace their numbers.
+    """
+
+    class_metrics: bool = False
+    extended_summary: bool = False
+    class_names: ClassNames = None
+
+    def __post_init__(self) -> None:
+        check_names(self.class_names)
+
+    def __call__(
+        self,
+        settings: CocoSettings,
+        columns: Columns,
+        dtype: torch.dtype,
+        shares: Shares | None = None,
+        matched: Callable[..., CocoNumbers] | None = None,
+    ) -> dict[str, Any]:
+        """Return the dictionary of results, as torchmetrics does.
+
+        Args:
+            settings: thresholds, recall levels, limits and area ranges.
+            columns: all images.
+            dtype: the dtype of the numbers.
+            shares: as in :func:`match`; cannot be combined with an extended summary.
+            matched: replaces :func:`match` with these settings, for instance by cached matches.
+        """
+        matched = matched or partial(match, settings)
+        out: dict[str, Any] = {}
+        for iou_type in settings.iou_types:
+            prefix = "" if len(settings.iou_types) == 1 else f"{iou_type}_"
+            micro = settings.average == "micro"
+            numbers = matched(columns, iou_type, micro=micro, shares=shares)
+            results: dict[str, Any] = {name: value.to(dtype) for name, value in numbers.summary().items()}
+            if self.extended_summary:
+                results["ious"] = _ious(settings, columns, iou_type, micro)
+                results |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
+            if self.class_metrics and micro:
+                numbers = matched(columns, iou_type, shares=shares)
+            results |= self.of_classes(numbers, dtype)
+            out |= {prefix + name: value for name, value in results.items()}
+        return zero_dimensional(out | {"classes": narrow_to_int32(numbers.labels)})
+
+    def of_classes(self, numbers: CocoNumbers, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Return AP and AR of each class; without ``class_metrics`` one entry of -1, as in torchmetrics."""
+        labels = numbers.labels
+        last = f"mar_{numbers.settings.limits[-1]}"
+        if not self.class_metrics:
+            undefined = torch.full((1,), -1, dtype=dtype, device=labels.device)
+            return {"map_per_class": undefined, f"{last}_per_class": undefined.clone()}
+        ap, ar = (values[..., : len(labels)].to(dtype) for values in numbers.of_categories())
+        results = {"map_per_class": ap, f"{last}_per_class": ar}
+        if self.class_names is not None:
+            names = unique_label_names(labels, self.class_names)
+            for place, name in enumerate(names):
+                results |= {f"map_class_{name}": ap[..., place], f"{last}_class_{name}": ar[..., place]}
+        return results
+
+
+def zero_dimensional(results: dict[str, Any]) -> dict[str, Any]:
+    """Convert tensors with one element to 0-d tensors, as torchmetrics does."""
+    return {
+        name: value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
+        for name, value in results.items()
+    }
+
+
+def per_class(numbers: CocoNumbers, class_names: ClassNames, place: int, score_threshold: float) -> dict[str, Any]:
+    """Return a table with one row per class, as a dictionary of columns.
+
+    Args:
+        numbers: the numbers with macro averaging.
+        class_names: names of the labels.
+        place: the index of the IoU threshold of ``tp`` and ``fp``.
+        score_threshold: the minimum score of detections counted in ``tp`` and ``fp``.
+    """
+    ap, ar = numbers.of_categories()
+    tp, fp = numbers.matches.counts_at(0, place, score_threshold)
+    columns = {
+        "ap": ap,
+        "ap_50": numbers.of_categories_at(0.5),
+        "ap_75": numbers.of_categories_at(0.75),
+        "ar": ar,
+        "ground_truths": numbers.matches.relevant[0].clone(),
+        "detections": segments.count(numbers.matches.ranked.category, numbers.matches.categories),
+        "tp": tp,
+        "fp": fp,
+    }
+    head = {"class": numbers.labels.clone(), "name": label_names(numbers.labels, class_names)}
+    return head | {name: column[: len(numbers.labels)] for name, column in columns.items()}
+
+
+def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool) -> dict[tuple[int, int], Any]:
+    """Return the IoU matrix of each image and class: (D, G) float32, detections by descending score.
+
+    If an image has no detections or no ground truths of a class, the entry is an empty list, as in pycocotools.
+    """
+    candidates, pairs, categories = all_pairs(settings, columns, iou_type, micro=micro)
+    labels = [0] if micro else classes_of(columns)[0].tolist()
+    images = len(columns["detections_per_image"])
+    out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
+    group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
+    parts = torch.split(pairs.iou.to(torch.float32), sizes.tolist())
+    widths = torch.unique_consecutive(candidates.group, return_counts=True)
+    width = dict(zip(widths[0].tolist(), widths[1].tolist(), strict=True))
+    for number, part in zip(group.tolist(), parts, strict=True):
+        out[number // categories, labels[number % categories]] = part.reshape(-1, width[number])
+    return out

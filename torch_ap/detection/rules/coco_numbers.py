@@ -1,0 +1,475 @@
+"""COCO's numbers from matched detections.
+
+Settings of COCO's mean average precision: thresholds, recall levels, detection limits, area ranges.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays, checks
+from torch_ap.core.base.arrays import native
+from torch_ap.core.base.options import Sigmas
+from torch_ap.core.measures import interpolation
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
+from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind
+from torch_ap.detection.matching import assignment
+from torch_ap.detection.matching.matched import Matches, Shares
+from torch_ap.detection.matching.precision_tables import SPACING, PrecisionTable, precision_tables
+from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU, ShapeSettings, geometry_of, shape_settings_of
+from torch_ap.detection.matching.stored import StoredMatches
+
+Classes: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""(K,) labels, and the index into them of each detection and of each ground truth."""
+
+_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
+_LEVELS = tuple(np.linspace(0, 1, 101).tolist())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CocoSettings(ShapeSettings):
+    """Settings of COCO's mean average precision.
+
+    Attributes:
+        thresholds: T IoU thresholds.
+        levels: R recall levels.
+        limits: M limits on the detections per category and image, ascending.
+        areas: names and bounds of the A area ranges; the first one is the range of the overall numbers.
+        average: "macro" or "micro".
+        area_as_given: whether ``area`` is required and used unchanged, including areas of 0 or less.
+    """
+
+    thresholds: tuple[float, ...]
+    levels: tuple[float, ...]
+    limits: tuple[int, ...]
+    areas: AreaRanges
+    average: str = "macro"
+    area_as_given: bool = False
+
+    def _form(self) -> StoredMatches:
+        return StoredMatches(
+            self.thresholds,
+            tuple(self.areas.values()),
+            self.limits[-1],
+            f"{self._shapes_text}|{self.area_as_given}",
+            micro=self.average == "micro",
+        )
+
+    data_set: ClassVar[str] = "COCO"
+    by_levels: ClassVar[bool] = True  # whether one mean is over levels and categories, bit-identical to pycocotools
+
+    @cached_property
+    def inputs(self) -> DetectionInputs:
+        """The validation of images."""
+        return DetectionInputs(**self._input_options())
+
+    def _input_options(self) -> dict[str, Any]:
+        """Return the arguments of :class:`DetectionInputs`; detections have areas if the geometry cannot compute them.
+
+        With ``area_as_given`` they also have areas if COCO's files contain them.
+        """
+        kinds = self.geometries
+        has_areas = any(kind.area is None or (self.area_as_given and kind.file_areas) for kind in kinds)
+        return {
+            "rows": self.rows,
+            "masks": any(kind.masks for kind in kinds),
+            "pairs": any(kind.pairs for kind in kinds),
+            "of_detections": ("area",) if has_areas else (),
+            "similarity": self.own_similarity,
+            "check_values": self.check_values,
+            "areas_required": self.area_as_given,
+        }
+
+    @property
+    def most(self) -> str:
+        """The limit on detections, as text."""
+        return f"{self.limits[-1]} detections per image and class"
+
+    @property
+    def groups(self) -> Mapping[str, Tensor]:
+        """The labels of groups of classes, each with a mean of its own."""
+        return {}
+
+    def objects(self, columns: Columns, iou_type: Kind, classes: "Classes") -> "Objects":  # noqa: ARG002
+        """Return the properties of all shapes that the matching rules require."""
+        return Objects(self, columns, iou_type)
+
+    @property
+    def recall_at(self) -> tuple[float, ...]:
+        """The IoU thresholds whose recall is reported in addition to the mean."""
+        return self.geometries[0].recall_at
+
+    def criteria(self, device: torch.device) -> assignment.Criteria:
+        """Return the thresholds and area ranges as criteria, on a device."""
+        return assignment.criteria_of(self.thresholds, len(self.areas), device)
+
+    def inside(self, area: Tensor) -> Tensor:
+        """Whether each area is in each range, bounds included: (A, X) bool."""
+        bounds, areas = native(segments.constants(tuple(self.areas.values()), area.device)), native(area)
+        return arrays.tensor((areas >= bounds[:, :1]) & (areas <= bounds[:, 1:]))
+
+
+def thresholds_of(iou_thresholds: Any) -> tuple[float, ...]:
+    """Return validated IoU thresholds; None means COCO's ten, bit-identical to ``np.linspace``."""
+    if iou_thresholds is None:
+        return _THRESHOLDS
+    checks.numbers_in("iou_thresholds", iou_thresholds, low=0, high=1)
+    return tuple(float(x) for x in iou_thresholds)
+
+
+def levels_of(rec_thresholds: Any) -> tuple[float, ...]:
+    """Return validated recall levels; None means COCO's 101."""
+    if rec_thresholds is None:
+        return _LEVELS
+    checks.numbers_in("rec_thresholds", rec_thresholds, low=0, high=1)
+    return tuple(float(x) for x in rec_thresholds)
+
+
+def default_settings(iou_type: Kind | tuple[Kind, ...]) -> CocoSettings:
+    """Return COCO's default settings."""
+    first = iou_type[0] if isinstance(iou_type, tuple) else iou_type
+    return settings_of(
+        box_format=geometry_of(first).formats[0],
+        iou_type=iou_type,
+        iou_thresholds=None,
+        rec_thresholds=None,
+        max_detection_thresholds=None,
+        average="macro",
+        area_ranges=None,
+        iou=None,
+    )
+
+
+def settings_of(
+    *,
+    box_format: str,
+    iou_type: Kind | tuple[Kind, ...],
+    iou_thresholds: list[float] | None,
+    rec_thresholds: list[float] | None,
+    max_detection_thresholds: list[int] | None,
+    average: str,
+    area_ranges: AreaRanges | None,
+    iou: OwnIoU | None,
+    box_width: int = 4,
+    validate_args: bool = True,
+    area_as_given: bool = False,
+    sigmas: Sigmas = None,
+    match: str = "compute",
+) -> CocoSettings:
+    """Validate the arguments, and return the settings."""
+    checks.one_of("average", average, ("macro", "micro"))
+    checks.boolean("area_as_given", area_as_given)
+    settings = shape_settings_of(
+        iou_type=iou_type,
+        box_format=box_format,
+        iou=iou,
+        box_width=box_width,
+        sigmas=sigmas,
+        validate_args=validate_args,
+        match=match,
+    )
+    default = next((kind for kind in settings.geometries if kind.area is None), settings.geometries[0])
+    limits = default.limits if max_detection_thresholds is None else max_detection_thresholds
+    limits = checks.positive_ints("max_detection_thresholds", limits)
+    areas = default.area_ranges
+    if area_ranges is not None:
+        checks.ranges("area_ranges", area_ranges)
+        areas = {"all": areas["all"]} | {name: (float(low), float(high)) for name, (low, high) in area_ranges.items()}
+    return CocoSettings(
+        **vars(settings),
+        thresholds=thresholds_of(iou_thresholds),
+        levels=levels_of(rec_thresholds),
+        limits=tuple(sorted(limits)),
+        areas=areas,
+        average=average,
+        area_as_given=area_as_given,
+    )
+
+
+class Objects:
+    """Properties of the shapes of one kind in all images that COCO's matching requires.
+
+    Attributes:
+        crowd: (G,) bool.
+        ignored: (G,) bool, crowds and other ground truths that are ignored in all area ranges.
+        detection_area, truth_area: (D,) and (G,) float64.
+        rows: int64 rows of the evaluated detections and ground truths; None for all.
+        forgiven: (D,) bool, the detections that are ignored if they are unmatched; None for none.
+    """
+
+    rows: tuple[Tensor, Tensor] | None = None
+    forgiven: Tensor | None = None
+
+    def __init__(self, settings: CocoSettings, columns: Columns, iou_type: Kind) -> None:
+        self._of = settings, columns, iou_type
+        self.crowd = self.ignored = columns["ground_truth_iscrowd"].bool()
+        others = settings.ignored(columns, iou_type)
+        if others is not None:
+            self.ignored = self.crowd | others
+
+    @cached_property
+    def detection_area(self) -> Tensor:
+        """The area of each detection; computed on first use, because the similarity of masks caches areas."""
+        settings, columns, iou_type = self._of
+        from_files = settings.area_as_given and settings.geometry(iou_type).file_areas
+        return columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
+
+    @cached_property
+    def truth_area(self) -> Tensor:
+        """The area of each ground truth; computed on first use."""
+        settings, columns, iou_type = self._of
+        area = segments.as_float64(columns["ground_truth_area"])
+        if settings.area_as_given or "area" in settings.inputs.rows_of("ground_truth"):
+            return area
+        # as in COCO's files, the area of a ground truth is the area of its mask, if it has a mask
+        kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)
+        areas, shapes = native(area), native(settings.area(columns, kind, "ground_truth"))
+        return arrays.tensor(arrays.namespace(areas).where(areas > 0, areas, shapes))
+
+
+class CocoNumbers:
+    """All numbers that COCO computes from the matches of one data set, computed on first use.
+
+    Args:
+        settings: thresholds, recall levels, limits and area ranges.
+        matches: the matches, in all criteria.
+        labels: (K,) the labels of the categories.
+        shares: the exchange with other processes, if the matches contain only a share of the categories.
+        slices: the number S of slices of the images, if the matches contain several; all numbers are then (S, ...).
+    """
+
+    def __init__(
+        self,
+        settings: CocoSettings,
+        matches: Matches,
+        labels: Tensor,
+        shares: Shares | None = None,
+        slices: int | None = None,
+    ) -> None:
+        self.settings, self.matches, self.labels, self._shares, self._slices = settings, matches, labels, shares, slices
+        self._limited = {settings.limits[-1]: matches}
+        self._curves: dict[tuple[int, int], HitCurve] = {}
+        self._tables: dict[tuple[int, int], PrecisionTable] = {}
+        self._arrays: dict[tuple[str, int, int], Tensor] = {}
+
+    def of_slices(self, kept: Tensor) -> "CocoNumbers":
+        """Return the numbers of slices of the images, (S, B) bool; has :meth:`summary` and :meth:`of_categories`."""
+        return CocoNumbers(self.settings, self.matches.of_slices(kept), self.labels, slices=len(kept))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of thresholds and categories: (T, K)."""
+        return len(self.settings.thresholds), self.matches.categories
+
+    def curve(self, area: int, limit: int) -> HitCurve:
+        """Return the hit curves of T * K rankings, by threshold and category, in one area range with one limit."""
+        key = (area, limit)
+        if key not in self._curves:
+            self._curves[key] = self._until(limit).curve(area)
+        return self._curves[key]
+
+    def rankings(self, area: int, limit: int, threshold: int) -> HitCurve:
+        """Return the K rankings of one IoU threshold, with an entry for every counted detection."""
+        return self._until(limit).rankings(area, threshold)
+
+    def _until(self, limit: int) -> Matches:
+        most = self.settings.limits[limit]
+        if most not in self._limited:
+            self._limited[most] = self.matches.until(most)
+        return self._limited[most]
+
+    def _tabulated(self, areas: Iterable[int], limit: int) -> list[PrecisionTable]:
+        """Return the tables of area ranges; one call for several ranges costs less than several calls."""
+        missing = [area for area in areas if (area, limit) not in self._tables]
+        if missing:
+            tables = precision_tables(self._until(limit), self.levels, missing)
+            self._tables |= {(area, limit): table for area, table in zip(missing, tables, strict=True)}
+        return [self._tables[area, limit] for area in areas]
+
+    def precision(self, area: int, limit: int) -> Tensor:
+        """Return the precision at the recall levels: (T, R, K) float64, -1 for categories without ground truths."""
+
+        def all_categories() -> Tensor:
+            precision = self._tabulated([area], limit)[0].precision
+            out = precision.new_full((*self.shape, precision.shape[1]), -1)
+            out[:, self.matches.relevant[area] > 0] = precision.transpose(1, 2)
+            return out
+
+        return self._array("precision", area, limit, all_categories)
+
+    def scores(self, area: int, limit: int) -> Tensor:
+        """Return the score that reaches each recall level: (T, R, K) float64."""
+        best = self.matches.best_score().repeat(self.shape[0])
+        return self._array("scores", area, limit, lambda: score_at(self.curve(area, limit), self.levels, best))
+
+    @arrays.quiet
+    def recall(self, area: int, limit: int) -> Tensor:
+        """Return the recall of all detections: (T, K) float64, -1 for categories without ground truths."""
+        m = self.matches.relevant[area]
+        if (area, limit) in self._tables:
+            hits = m.new_zeros(self.shape)
+            hits[:, m > 0] = self._tables[area, limit].hits.to(m.dtype)
+        elif (area, limit) in self._curves:
+            hits = self._curves[area, limit].offsets.diff().reshape(self.shape)
+        else:
+            hits = self.matches.hits(area, self.settings.limits[limit])
+        hits = hits if self._shares is None else self._shares.whole(hits)
+        total, recall = native(m), segments.as_float64(native(hits)) / segments.as_float64(native(m))
+        return arrays.tensor(arrays.namespace(total).where(total > 0, recall, -1.0))
+
+    def every(self, name: str) -> Tensor:
+        """Return "precision", "scores" or "recall" for all area ranges and limits: (T, [R,] K, A, M)."""
+        areas, limits = range(len(self.settings.areas)), range(len(self.settings.limits))
+        for limit in limits if name == "precision" else ():
+            self._tabulated(areas, limit)
+        compute = {"precision": self.precision, "scores": self.scores, "recall": self.recall}[name]
+        return torch.stack([torch.stack([compute(a, m) for m in limits], -1) for a in areas], -2)
+
+    @property
+    def levels(self) -> Tensor:
+        """The recall levels: (R,)."""
+        return segments.constants(self.settings.levels, self.labels.device)
+
+    def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
+        key = (name, area, limit)
+        if key not in self._arrays:
+            values = make().reshape(*self.shape, -1)
+            self._arrays[key] = (values if self._shares is None else self._shares.whole(values)).transpose(1, 2)
+        return self._arrays[key]
+
+    def threshold(self, value: float) -> int | None:
+        """Return the index of the IoU threshold ``value``; None if it is not among the thresholds."""
+        thresholds = self.settings.thresholds
+        return thresholds.index(value) if value in thresholds else None
+
+    def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
+        """Return the mean precision over thresholds (or one), levels and categories: 0-d float64, -1 if undefined."""
+        return self._mean(self._precision_values(area), area, lambda values: self._select_threshold(values, threshold))
+
+    def _mean(self, values: Tensor, area: int, select: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the mean of selected values of (..., K), or of (..., K') categories with ground truths."""
+        if self._slices is None:
+            return mean_of_defined(select(values))
+        relevant = self.matches.relevant[area].view(self._slices, -1)
+        sizes = relevant > 0 if values.shape[-1] < relevant.numel() else torch.ones_like(relevant)
+        parts = map(select, torch.split(values, sizes.sum(1).tolist(), -1))
+        if values.is_cpu:
+            return torch.tensor([_mean_of_array(part.numpy()) for part in parts], dtype=torch.float64)
+        return torch.stack([mean_of_defined(part) for part in parts])
+
+    def _precision_values(self, area: int) -> Tensor:
+        """Return the values averaged by :meth:`mean_precision`.
+
+        (T, R, K), or (T, R, K') for the categories with ground truths; means over the levels, (T, K), unless the
+        settings require one mean over levels and categories.
+        """
+        last = len(self.settings.limits) - 1
+        if self.settings.by_levels:
+            return self._tabulated([area], last)[0].precision if self._shares is None else self.precision(area, last)
+        key = ("mean", area, last)
+        if key not in self._arrays:
+            means = mean_precision_of(self.curve(area, last), self.levels).reshape(self.shape)
+            self._arrays[key] = means if self._shares is None else self._shares.whole(means)
+        return self._arrays[key]
+
+    def _group_precision(self, labels: Tensor) -> Tensor:
+        """Return the mean precision of the categories with these labels: 0-d float64, -1 if there are none."""
+        inside = torch.isin(self.labels, labels.to(self.labels.device))
+        return self._mean(self._precision_values(0), 0, lambda values: values[..., : len(self.labels)][..., inside])
+
+    def _select_threshold(self, values: Tensor, threshold: float | None) -> Tensor:
+        """Return the (T, ...) values of one IoU threshold, empty if it is unknown; all values for None."""
+        if threshold is None:
+            return values
+        place = self.threshold(threshold)
+        return values[:0] if place is None else values[place]
+
+    def mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor:
+        """Return the mean recall over thresholds (or one) and categories: 0-d float64, -1 if undefined."""
+        recall = self.recall(area, len(self.settings.limits) - 1 if limit is None else limit)
+        return self._mean(recall, area, lambda values: self._select_threshold(values, threshold))
+
+    def summary(self) -> dict[str, Tensor]:
+        """Return COCO's numbers by torchmetrics' names, float64."""
+        names = list(self.settings.areas)
+        ranges = list(enumerate(names))[1:]
+        if self.settings.by_levels:
+            self._tabulated(range(len(names)), len(self.settings.limits) - 1)
+        # precision first: its tables or curves already contain the recall
+        numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
+        numbers["map_75"] = self.mean_precision(0, 0.75)
+        numbers |= {f"map_{name}": self.mean_precision(area) for area, name in ranges}
+        numbers |= {f"map_{name}": self._group_precision(labels) for name, labels in self.settings.groups.items()}
+        for limit, most in enumerate(self.settings.limits):
+            numbers[f"mar_{most}"] = self.mean_recall(0, limit)
+        for threshold in self.settings.recall_at:
+            numbers[f"mar_iou_{100 * threshold:.0f}"] = self.mean_recall(threshold=threshold)
+        return numbers | {f"mar_{name}": self.mean_recall(area) for area, name in ranges}
+
+    def of_categories(self) -> tuple[Tensor, Tensor]:
+        """Return AP and AR of each category at the last limit: (K,) each, -1 without ground truths."""
+        last = len(self.settings.limits) - 1
+        absent = self.matches.relevant[0] == 0
+        precision = self.precision(0, last) if self.settings.by_levels else self._precision_values(0)
+        means = precision.mean(tuple(range(precision.ndim - 1))), self.recall(0, last).mean(0)
+        ap, ar = (torch.where(absent, -1, mean) for mean in means)
+        return (ap, ar) if self._slices is None else (ap.view(self._slices, -1), ar.view(self._slices, -1))
+
+    def of_categories_at(self, threshold: float) -> Tensor:
+        """Return the (K,) AP of each category at one IoU threshold; -1 without ground truths or if it is unknown."""
+        place = self.threshold(threshold)
+        absent = self.matches.relevant[0] == 0
+        if place is None:
+            return torch.full(absent.shape, -1.0, dtype=torch.float64, device=absent.device)
+        return torch.where(absent, -1, self.of_rankings(0, len(self.settings.limits) - 1, place))
+
+    def of_rankings(self, area: int, limit: int, threshold: int) -> Tensor:
+        """Return the (K,) AP of each of :meth:`rankings`; NaN without ground truths."""
+        values = self.precision(area, limit)[threshold].mean(0)
+        return torch.where(self.matches.relevant[area] > 0, values, torch.nan)
+
+
+def mean_of_defined(values: Tensor) -> Tensor:
+    """Return the mean of the values above -1, on CPU in COCO's order of summation; -1 if there are none."""
+    if values.is_cpu:
+        return torch.tensor(_mean_of_array(values.numpy()), dtype=torch.float64, device="cpu")
+    defined = values > -1
+    count = defined.sum()
+    return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
+
+
+def _mean_of_array(values: Array) -> float:
+    kept = values.reshape(-1)
+    if kept.size and kept.min() <= -1:
+        kept = kept[kept > -1]
+    return float(kept.mean()) if kept.size else -1.0
+
+
+def mean_precision_of(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Return the mean of COCO's precision over the recall levels: (S,) float64."""
+    hits = segments.as_float64(curve.cumulative_hits)
+    precision = hits / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + hits + SPACING)
+    return torch.where(curve.m > 0, interpolation.mean_over_levels(curve, precision, levels), -1)
+
+
+def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
+    """Return COCO's score at recall levels: (S, R) float64.
+
+    It is the score of the first hit that reaches the level, and 0 if no hit does.
+
+    Args:
+        curve: S rankings.
+        levels: (R,) recall levels.
+        best: (S,) the score at levels of 0, which need no hit.
+    """
+    assert curve.score is not None
+    score = interpolation.max_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
+    score = torch.where(levels <= 0, best[:, None], torch.where(torch.isneginf(score), 0, score))
+    return torch.where((curve.m > 0)[:, None], score, -1)

@@ -1,0 +1,1 @@
+"""Shapes of objects: areas, overlaps and encodings."""

@@ -1,1 +1,0 @@
-"""From validated batches to a number, for functions and metrics alike."""

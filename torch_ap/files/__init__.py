@@ -1,1 +1,0 @@
-"""Readers of the files that finished runs leave behind."""

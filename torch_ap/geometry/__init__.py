@@ -1,1 +1,0 @@
-"""Boxes and masks: areas, overlaps, encodings."""

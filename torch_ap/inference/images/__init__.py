@@ -1,1 +1,0 @@
-"""Rankings whose items belong to images, which are resampled whole."""

@@ -1,0 +1,278 @@
+"""Uncertainty of the value of a metric: interval, comparison with another system, chance level, summary for logs.
+
+Metrics have :func:`confidence_interval`, :func:`compare`, :func:`chance_level` and :func:`summary`, or functions of the
+same names for one kind of sample, as methods. All results are computed from the state of all processes, so every
+process must call them. A :class:`Sample` is the state as a sample of items, queries or images.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.metric.state import check_class, check_settings, named_values
+from torch_ap.inference.record import Comparison, Interval
+from torch_ap.inference.resampling import Resampling
+
+
+@dataclass(frozen=True, eq=False)
+class Sample(ABC):
+    """State of a metric as a statistical sample. ``method`` is None for the default of the kind.
+
+    Attributes:
+        dtype: the dtype of the metric's value.
+    """
+
+    dtype: torch.dtype
+
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether :meth:`chance_level` returns a number."""
+        return True
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Names of the values, if there are several and they belong to no classes."""
+        return None
+
+    @abstractmethod
+    def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the confidence interval of the metric's value."""
+
+    @abstractmethod
+    def compare(self, other: Any, confidence_level: float, method: str | None, resampling: Resampling) -> Comparison:
+        """Return the comparison of this system with another of the same kind."""
+
+    @abstractmethod
+    def chance_level(self, resampling: Resampling) -> Tensor:
+        """Return the value by chance; raise ValueError if it has no closed form."""
+
+    def value_and_ends(
+        self, confidence_level: float, method: str | None, resampling: Resampling
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the value of ``compute()`` and the ends of its interval."""
+        interval = self.interval(confidence_level, method, resampling)
+        return interval.estimate, interval.low, interval.high
+
+
+def confidence_interval(
+    self: RankingMetric,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    *,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Interval:
+    """Return a confidence interval of the value.
+
+    The estimand is the value in the population of items, queries or images that the metric has a sample of: the limit
+    of the value as items or images are added, or the mean over all queries. It is not the mean over samples of this
+    size.
+
+    Args:
+        confidence_level: nominal coverage, in (0, 1).
+        method: method of the interval; None for the default, which is the first of its kind:
+
+            - items (classification): "influence", and the other methods of
+              :func:`torch_ap.inference.average_precision_interval`, with their measured coverage;
+            - queries (retrieval): "dirichlet", which stays inside [0, 1], "t" and "bootstrap-bca", see
+              :func:`torch_ap.inference.mean_interval`;
+            - images (detection): "bootstrap-basic", "bootstrap-percentile" and "bootstrap-logit".
+        n_resamples: number of resamples, at least 2, of the methods that resample.
+        generator: source of randomness; None for a fresh one with seed 0, so that results repeat.
+        batch: number of resamples per computation; None for as many as fit the bound on memory.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
+
+    Returns:
+        :class:`torch_ap.inference.Interval` on the metric's device; NaN, with a reason, if no interval exists.
+
+    Raises:
+        TypeError, ValueError: if the method does not support the metric, for example weights or an ``aggregation``
+            other than "mean" (for the geometric mean use the logs of ``per_query()``), and for an invalid argument.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import RetrievalMAP
+        >>> metric = RetrievalMAP()
+        >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1), torch.eye(3).long()[[0, 0, 1, 2]])
+        >>> interval = metric.confidence_interval()
+        >>> round(float(interval.low), 4), round(float(interval.high), 4)
+        (0.3626, 0.9211)
+    """
+    return interval_of(self, confidence_level, method, Resampling(n_resamples, generator, batch, progress))
+
+
+def compare(
+    self: RankingMetric,
+    other: RankingMetric,
+    *,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Compare this system with another on the same items, queries or images: its value minus the other value.
+
+    The estimand is the difference of the limits of the two values as items or images are added, or the mean difference
+    over all queries in the population.
+
+    Args:
+        other: a metric of the same class and settings, updated with the same targets in the same order. Over queries
+            the order is free, and ``num_relevant`` must be the same; without it each system knows only the documents
+            that it retrieved, so different judgements go unnoticed.
+        confidence_level: nominal coverage of the interval of the difference, in (0, 1).
+        method: test of the difference; None for the default, which is the first of its kind:
+
+            - items: "logit", or "influence" for an average, its only method; see
+              :func:`torch_ap.inference.compare_rankings`;
+            - queries: "t", "randomization", "wilcoxon" and "sign", see
+              :func:`torch_ap.inference.compare_queries`;
+            - images: "bootstrap-percentile", which counts resamples, so that no p-value is below 2 / (B + 1), or
+              "bootstrap-normal", the normal law with their standard deviation. For two equally good detectors on 50
+              to 300 images both reject in 3.8 to 6.3% (within 1%) of the cases, at nominal 5%.
+        n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+
+    Returns:
+        :class:`torch_ap.inference.Comparison` on the metric's device, with this metric as ``value_a``; NaN, with a
+        reason, if it is undefined; p = 1 if the systems do not differ.
+
+    Raises:
+        TypeError, ValueError: if ``other`` is not such a metric, for the errors of :meth:`confidence_interval`, and in
+            classification for conventions other than plain AP, counts per threshold, and ``average="none"``.
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    return comparison_of(self, other, confidence_level, method, resampling)
+
+
+def chance_level(self: RankingMetric) -> Tensor:
+    """Return the value by chance: its mean over all orders of the items, with the same labels.
+
+    It is E(AP) or E(AP@k) of each ranking, or the mean of another measure, averaged in the same way as the value.
+    Undefined, missing and never retrieved rankings count as in ``compute()``. With ``ties="grouped"``, and counts per
+    threshold, tied items stay tied. With "expected" ties make no difference; with "optimistic" and "pessimistic" it is
+    the level of rankings without ties.
+
+    Returns:
+        Tensor of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
+
+    Raises:
+        ValueError: if there is no closed form: for interpolated AP, ``denominator="found"``, and AUROC with ``top_k``
+            or ``max_fpr`` and ``ties="grouped"``, or with a ``top_k`` that can contain relevant items only, unless that
+            counts 0 or 1; for weights, and for an ``aggregation`` other than "mean".
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import BinaryAveragePrecision
+        >>> metric = BinaryAveragePrecision()
+        >>> metric.update(torch.tensor([0.9, 0.8, 0.7, 0.1]), torch.tensor([1, 0, 1, 0]))
+        >>> metric.chance_level()
+        tensor(0.6806)
+    """
+    return chance_level_of(self, Resampling())
+
+
+def summary(
+    self: RankingMetric,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    *,
+    class_names: Sequence[str] | None = None,
+    prefix: str | None = None,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> dict[str, Tensor]:
+    """Return value, interval ends and chance level by name for a logger, such as Lightning's ``log_dict``.
+
+    Args:
+        confidence_level, method, n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+        class_names: (C,) different names, for ``average="none"``; None for 0 to C - 1.
+        prefix: beginning of the names; None for the name of the metric, which metrics of one log may share.
+
+    Returns:
+        0-d tensors in the dtype of ``compute()``: ``{"ap", "ap_low", "ap_high", "ap_chance"}``, or other names
+        instead of "ap": "map" for :class:`torch_ap.RetrievalMAP` and detectors (of the first ``iou_type``), "mrr",
+        "auroc", "ndcg", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision". "_chance" is absent
+        if there is no chance level. With ``average="none"`` each class has its names: "ap_0", "ap_0_low" and so on;
+        with a list as ``top_k`` each k: "map_5", "map_5_low". The ends are NaN if no interval exists, for example
+        for a ranking with tied scores that ``ties`` does not group.
+
+    Raises:
+        TypeError, ValueError: for the errors of :meth:`confidence_interval` that do not depend on the scores, and for
+            ``class_names`` of another number of classes.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import BinaryAveragePrecision
+        >>> metric = BinaryAveragePrecision()
+        >>> metric.update(torch.arange(10.0, 0, -1), torch.tensor([1, 1, 0, 1, 0, 1, 0, 0, 0, 1]))
+        >>> {name: round(float(value), 3) for name, value in metric.summary().items()}
+        {'ap': 0.783, 'ap_low': 0.219, 'ap_high': 0.979, 'ap_chance': 0.607}
+        >>> list(metric.summary(prefix="valid/ap"))
+        ['valid/ap', 'valid/ap_low', 'valid/ap_high', 'valid/ap_chance']
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    checks.text("prefix", prefix, optional=True)
+    if prefix == "":
+        raise_invalid("prefix", "must not be empty, as the value has no other name", prefix)
+    with self._all_ranks():
+        sample = self._sample()
+        value, low, high = sample.value_and_ends(confidence_level, method, resampling)
+        columns = {"": value, "_low": low, "_high": high}
+        if sample.has_chance_level:
+            columns["_chance"] = sample.chance_level(resampling)
+    columns = {end: x.to(self.device, sample.dtype) for end, x in columns.items()}
+    names = sample.names if class_names is None else class_names
+    return named_values(self._summary_name if prefix is None else prefix, columns, names)
+
+
+def interval_of(
+    metric: RankingMetric, confidence_level: float, method: str | None, resampling: Resampling, **options: Any
+) -> Interval:
+    """Return the confidence interval of a metric; the options are arguments of its ``_sample``."""
+    with metric._all_ranks():
+        interval: Interval = metric._sample(**options).interval(confidence_level, method, resampling)
+        return interval.to(metric.device)
+
+
+def comparison_of(
+    metric: RankingMetric,
+    other: RankingMetric,
+    confidence_level: float,
+    method: str | None,
+    resampling: Resampling,
+    **options: Any,
+) -> Comparison:
+    """Return the comparison of two metrics; the options are arguments of their ``_sample``."""
+    check_comparable(metric, other)
+    with metric._all_ranks(), other._all_ranks():
+        mine, theirs = metric._sample(**options), other._sample(**options)
+        comparison: Comparison = mine.compare(theirs, confidence_level, method, resampling)
+        return comparison.to(metric.device)
+
+
+def check_comparable(metric: RankingMetric, other: RankingMetric) -> None:
+    """Raise ValueError if the other metric has another class, other settings or another device."""
+    check_class(metric, other, "other")
+    if other.device != metric.device:
+        raise ValueError(f"`other` must lie on the same device, {metric.device}, got {other.device}")
+    check_settings(metric._settings_of_value(), other._settings_of_value())
+    metric._check_identity(other.first_violation, "other")
+
+
+def chance_level_of(metric: RankingMetric, resampling: Resampling, **options: Any) -> Tensor:
+    """Return the chance level of a metric; the options are arguments of its ``_sample``."""
+    with metric._all_ranks():
+        sample: Sample = metric._sample(**options)
+        return sample.chance_level(resampling).to(metric.device, sample.dtype)

@@ -1,1 +1,0 @@
-"""Input validation: what callers give, checked, in one layout."""

@@ -1,1 +1,0 @@
-"""Detections matched to ground truths, and COCO's and VOC's numbers of them."""

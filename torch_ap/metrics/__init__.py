@@ -1,1 +1,0 @@
-"""The measures as ``torchmetrics.Metric`` classes: state batch by batch, a number at the end."""

@@ -1,0 +1,176 @@
+"""Headline and comparison of a metric: interval, chance level and p-value, with the reasons for missing numbers."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.inference.metric import Sample, check_comparable
+from torch_ap.inference.record import Interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.reports.content import NAN, Headline, Section, Table
+
+_MIN_P = 0.001  # smaller p-values have no meaningful digit
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Arguments of a report.
+
+    Attributes:
+        other: metric of the second system, or None.
+        systems: names of both systems.
+        confidence_level: nominal coverage of all intervals.
+        resampling: settings of intervals that resample.
+        names: names of classes or queries.
+    """
+
+    other: Any
+    systems: tuple[str, str]
+    confidence_level: float
+    resampling: Resampling
+    names: Any = None
+
+    @property
+    def level(self) -> str:
+        """Confidence level as "95%"."""
+        return f"{100 * self.confidence_level:.10g}%"
+
+    def per_system(self, value: Any, other_value: Callable[[], Any]) -> dict[str, Any]:
+        """Return the value of each system by name; ``other_value`` is called if there is a second system."""
+        return dict(zip(self.systems, [value, other_value()] if self.other is not None else [value], strict=False))
+
+
+def interval_and_chance(
+    interval: Callable[[], Interval], chance_level: Callable[[], Tensor]
+) -> tuple[dict[str, float], list[str]]:
+    """Return ``low``, ``high`` and ``chance``, NaN if undefined, and the reasons.
+
+    Args:
+        interval: returns the interval, or raises ValueError with the reason if none exists.
+        chance_level: returns the chance level, 0-d; likewise.
+    """
+    numbers = dict.fromkeys(("low", "high", "chance"), math.nan)
+    no_chance = ""
+    try:
+        ends = interval()
+        numbers |= {"low": float(ends.low), "high": float(ends.high)}
+        reason = ends.reason
+    except ValueError as error:
+        reason = _strip_period(error)
+    try:
+        numbers["chance"] = float(chance_level())
+    except ValueError as error:
+        no_chance = _strip_period(error)
+    reasons = [f"no chance level: {no_chance}"] if no_chance and no_chance != reason else []
+    if reason:
+        subject = "no interval" if math.isnan(numbers["low"]) else "interval"
+        reasons.append(f"{subject}{' and no chance level' if no_chance == reason else ''}: {reason}")
+    return numbers, reasons
+
+
+def compare(metric: Any, other: Any, missing: str = "", **options: Any) -> dict[str, Any]:
+    """Return the comparison of two metrics as a dict; NaN with a reason if none exists.
+
+    Args:
+        metric: metric of the first system.
+        other: metric of the second system.
+        missing: reason why there is no comparison, if known.
+        options: arguments of the method ``compare``.
+    """
+    numbers = dict.fromkeys(("difference", "low", "high", "p_value"), math.nan)
+    if missing:
+        return {**numbers, "reason": missing}
+    try:
+        comparison: dict[str, Any] = metric.compare(other, **options).to_dict()
+    except ValueError as error:
+        return {**numbers, "reason": _strip_period(error)}
+    return comparison
+
+
+def headline(
+    metric: RankingMetric,
+    name: str,
+    value_of: Callable[[Any], float],
+    options: ReportOptions,
+    unit: str,
+    *,
+    method: str | None = None,
+    **changes: Any,
+) -> tuple[Headline, list[Section]]:
+    """Return the value with interval and chance level, and the comparison with the second system, if any.
+
+    Args:
+        metric: metric of the system.
+        name: name of the measure.
+        value_of: returns the value of a metric.
+        options: arguments of the report.
+        unit: unit of the sample, in the plural.
+        method: method of the interval.
+        changes: fields of the sample to replace.
+
+    Raises:
+        ValueError: for a second metric with other settings or data.
+    """
+
+    def sample() -> Sample:
+        sample: Sample = replace(metric._sample(), **changes)
+        return sample
+
+    value = value_of(metric)
+    with metric._all_ranks():
+        numbers, reasons = interval_and_chance(
+            lambda: sample().interval(options.confidence_level, method, options.resampling),
+            lambda: sample().chance_level(options.resampling),
+        )
+    remarks = [f"{x[0].upper()}{x[1:]}." for x in reasons]
+    head = Headline(name, value, level=options.level, remarks=remarks, **numbers)
+    if options.other is None:
+        return head, []
+    other = value_of(options.other)
+    return replace(head, other=other), [_comparison(metric, options, (value, other), unit)]
+
+
+def _comparison(metric: RankingMetric, options: ReportOptions, values: tuple[float, float], unit: str) -> Section:
+    """Return the section on the difference of two systems."""
+    check_comparable(metric, options.other)
+    numbers = compare(metric, options.other, confidence_level=options.confidence_level, **vars(options.resampling))
+    if numbers["reason"].startswith("`other`"):  # other data, which the user can mend
+        raise ValueError(numbers["reason"])
+    difference = values[0] - values[1]
+    numbers["difference"] = difference if math.isnan(numbers["difference"]) else numbers["difference"]
+    head = [*options.systems, "difference", f"{options.level} low", f"{options.level} high", "p-value"]
+    p = numbers["p_value"]
+    cells = [*values, *(numbers[x] for x in ("difference", "low", "high"))]
+    table = Table(
+        head, [[*cells, NAN if math.isnan(p) else _p_text(p).removeprefix("= ")]], dict.fromkeys(head[2:5], "+.3f")
+    )
+    reason = f" {numbers['reason'][0].upper()}{numbers['reason'][1:]}." if numbers["reason"] else ""
+    text = f"{_verdict(numbers, options, unit)}{reason}"
+    return Section(f"Compared with {options.systems[1]}", [text, table])
+
+
+def _verdict(numbers: Mapping[str, Any], options: ReportOptions, unit: str) -> str:
+    """Return the comparison as a sentence."""
+    system, other = options.systems
+    p, difference = numbers["p_value"], numbers["difference"]
+    if math.isnan(p):
+        return f"The difference is {system} minus {other}; there is no test for it."
+    if difference == 0:
+        return f"Both have the same value on the same {unit}."
+    ahead, often = system if difference > 0 else other, "rarely" if p < 1 - options.confidence_level else "often"
+    return (
+        f"Ahead: {ahead}, by {abs(difference):.3f} on the same {unit}. Two equally good systems would {often} differ "
+        f"by as much (p {_p_text(p)}, method {numbers['method']!r})."
+    )
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < _MIN_P else f"= {p:.2g}"
+
+
+def _strip_period(error: ValueError) -> str:
+    return str(error).rstrip(".")

@@ -1,0 +1,119 @@
+"""Report as one page of HTML with its style, pictures and script."""
+
+from collections.abc import Iterator
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from torch_ap._version import __version__
+from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Section, Table
+from torch_ap.reports.pictures import svg_of
+
+_NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
+
+
+def document(content: Content) -> str:
+    """Return the whole page."""
+    page = Template((files("torch_ap.reports") / "page.html").read_text("utf-8"))
+    return page.substitute(title=escape(content.title), body="\n".join(_body(content)), version=escape(__version__))
+
+
+def _body(content: Content) -> Iterator[str]:
+    head = content.headline
+    yield f"<header><h1>{escape(content.title)}</h1>{_headline(head, content.systems[1])}</header>"
+    yield f'<p class="convention">{escape(content.convention)}</p>'
+    yield from (f'<p class="remark">{escape(x)}</p>' for x in head.remarks)
+    facts = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(_fact(x))}</dd></div>" for name, x in content.facts.items()
+    )
+    yield f'<dl class="facts">{facts}</dl>'
+    if content.warnings:
+        items = "".join(f"<li>{escape(x)}</li>" for x in content.warnings)
+        yield f'<section class="warnings"><h2>Warnings</h2><ul>{items}</ul></section>'
+    pictures = iter(range(1, 1 << 30))
+    for section in content.sections:
+        yield _section(section, pictures)
+    yield f'<p class="source"><code>{escape(content.source)}</code></p>'
+
+
+def _fact(cell: Cell) -> str:
+    return f"{cell:,}" if isinstance(cell, int | float) else cell
+
+
+def _headline(head: Headline, other: str) -> str:
+    details = []
+    if head.low == head.low:
+        details.append(f"{head.level} interval {_data('low', head.low)} to {_data('high', head.high)}")
+    marks = [("chance", "chance level", head.chance), ("other", other, head.other)]
+    details += [f"{escape(name)} {_data(kind, x)}" for kind, name, x in marks if x == x]
+    text = f'<p class="number"><span class="name">{escape(head.name)}</span> {_data("value", head.value)}</p>'
+    text += f'<p class="about">{" · ".join(details)}</p>' if details else ""
+    return text + _scale(head, other)
+
+
+def _data(kind: str, number: float) -> str:
+    """Return a number for people, with all digits for programs."""
+    return f'<data class="{kind}" value="{number!r}">{number:.4f}</data>'
+
+
+def _scale(head: Headline, other: str) -> str:
+    """Return the numbers on a scale from 0 to 1, as a drawing of the width of the page."""
+    if not 0 <= head.value <= 1:
+        return ""
+    parts = ['<line class="axis" x1="0" x2="100%" y1="24" y2="24"/>']
+    parts += [f'<line class="axis" x1="{x}%" x2="{x}%" y1="20" y2="28"/>' for x in (0, 25, 50, 75, 100)]
+    ends = [(x, "start" if x == 0 else "end") for x in (0, 1) if not abs(head.other - x) < _NEAR]
+    parts += [f'<text x="{100 * x}%" y="8" text-anchor="{anchor}">{x}</text>' for x, anchor in ends]
+    if head.low == head.low:
+        low, high = (f"{100 * x:.2f}%" for x in (head.low, head.high))
+        parts.append(f'<line class="interval" x1="{low}" x2="{high}" y1="24" y2="24"/>')
+    for kind, name, number, y in (("chance", "chance", head.chance, 48), ("other", other, head.other, 8)):
+        if number == number:
+            x = f"{100 * number:.2f}%"
+            anchor = "start" if number < _NEAR else "end" if number > 1 - _NEAR else "middle"
+            parts.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="14" y2="34"/>')
+            parts.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(name)}</text>')
+    parts.append(f'<circle class="dot" cx="{100 * head.value:.2f}%" cy="24" r="6"/>')
+    return f'<svg class="scale" height="54" aria-hidden="true">{"".join(parts)}</svg>'
+
+
+def _section(section: Section, pictures: Iterator[int]) -> str:
+    parts = "".join(_part_html(x, pictures) for x in section.parts)
+    return f"<section><h2>{escape(section.title)}</h2>{parts}</section>"
+
+
+def _part_html(part: Part, pictures: Iterator[int]) -> str:
+    if isinstance(part, Picture):
+        svg = svg_of(part, next(pictures))
+        return f"<figure>{svg}<figcaption>{escape(part.caption)}</figcaption></figure>"
+    return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
+
+
+def _table(table: Table) -> str:
+    places = range(len(table.head))
+    texts = [' class="text"' if table.is_text(place) else "" for place in places]
+    head = "".join(_head(table, place, texts[place]) for place in places)
+    rows = "".join(
+        f"<tr>{''.join(_cell(table, place, cell, texts[place]) for place, cell in enumerate(row))}</tr>\n"
+        for row in table.rows
+    )
+    kind = ' class="sortable"' if table.sortable else ""
+    inner = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
+    block = f'<div class="wide" tabindex="0">{inner}</div>'
+    return f"<details><summary>{escape(table.summary)}</summary>{block}</details>" if table.summary else block
+
+
+def _head(table: Table, place: int, kind: str) -> str:
+    name = escape(table.head[place])
+    if not table.sortable:
+        return f'<th scope="col"{kind}>{name}</th>'
+    order = "descending" if place == 1 else "none"  # the order of the rows
+    return f'<th scope="col"{kind} aria-sort="{order}"><button type="button">{name}</button></th>'
+
+
+def _cell(table: Table, place: int, cell: Cell, kind: str) -> str:
+    text = escape(table.text(place, cell))
+    if place == 0 and isinstance(cell, str):
+        return f'<th scope="row"{kind}>{text}</th>'
+    number = f' data-value="{cell:.8g}"' if isinstance(cell, int | float) and cell == cell and table.sortable else ""
+    return f"<td{kind}{number}>{text}</td>"

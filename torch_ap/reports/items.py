@@ -1,0 +1,123 @@
+"""Report of a classifier: one ranking, or one per class or label."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from torch_ap.classification.metrics import MulticlassAveragePrecision
+from torch_ap.classification.state import ItemMetric
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.functional import Curve
+from torch_ap.reports import cautions
+from torch_ap.reports.content import Cell, Content, Section, sorted_table
+from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
+from torch_ap.reports.estimates import ReportOptions, headline
+from torch_ap.retrieval.measures import words
+
+
+def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
+    """Return the content of the report."""
+    curves = _curves(metric, options.names)
+    has_classes = metric._settings.inputs.width is not None
+    is_single = len(curves) == 1 and not curves[0].name
+    units = ("class", "classes") if isinstance(metric, MulticlassAveragePrecision) else ("label", "labels")
+    average = metric.average or "none"
+    name = f"{'mean ' if has_classes and not is_single else ''}{metric.convention.label}"
+    changes = {} if average != "none" or is_single else {"settings": replace(metric._settings, average="macro")}
+    # values of classes have a mean for the headline
+    head, sections = headline(
+        metric,
+        name,
+        lambda x: float(x.compute().double().nanmean()),
+        options,
+        "items",
+        method=_method(metric),
+        **changes,
+    )
+    by_system = options.per_system(curves, lambda: _curves(options.other, options.names))
+    if is_single:
+        sections += ranking_sections({name: x for name, (x,) in by_system.items()}, options)
+    else:
+        caption = f"Average precision of {units[1]}, chance levels as strokes,"
+        sections += class_sections(metric, curves, units[1], options, caption)
+        sections.append(_class_table(metric, options, by_system, units))
+    return Content(
+        head,
+        convention=words.describe_over_classes(metric.convention, average, units[1] if has_classes else ""),
+        facts=_facts(curves, is_single, units),
+        warnings=_warnings(metric, curves, units),
+        sections=sections,
+    )
+
+
+def _curves(metric: Any, names: Any) -> list[Curve]:
+    """Return the curve of each ranking."""
+    if hasattr(metric, "num_classes") or (hasattr(metric, "num_labels") and metric.average != "micro"):
+        return list(metric.curve(class_names=names))
+    if names is not None:
+        raise_invalid("class_names", "must be None where there is one ranking", names)
+    return [metric.curve()]
+
+
+def _method(metric: ItemMetric) -> str | None:
+    """Return the method of the interval; interpolated precision has no influence function."""
+    return None if metric.convention.interpolation is None else "bootstrap-logit"
+
+
+def _facts(curves: Sequence[Curve], is_single: bool, units: tuple[str, str]) -> Mapping[str, Cell]:
+    n, m = max(float(x.n) for x in curves), sum(float(x.m) for x in curves)
+    is_weighted = curves[0].hits.is_floating_point()
+    facts: dict[str, Cell] = {"weight of items": round(n, 3)} if is_weighted else {"items": int(n)}
+    if not is_single:
+        return facts | {units[1]: len(curves)}
+    return facts | {"positives": round(m, 3) if is_weighted else int(m), "share of positives": f"{100 * m / n:.3g}%"}
+
+
+def _warnings(metric: ItemMetric, curves: Sequence[Curve], units: tuple[str, str]) -> list[str]:
+    texts = cautions.few_positives({x.name: round(float(x.m)) for x in curves}, units)
+    if curves[0].hits.is_floating_point():
+        return texts  # sums of weights lack the number of tied items
+    low, high = cautions.mean_range(curves)
+    if metric.thresholds is not None:
+        return texts + cautions.wide_bins(len(metric.thresholds) + 1, low, high)
+    groups = torch.cat([x.items.diff(prepend=x.items.new_zeros(1)) for x in curves])
+    scores = torch.cat([x.thresholds for x in curves])
+    return [*texts, *cautions.ties(groups, low, high), *cautions.saturation(scores, groups)]
+
+
+def _class_table(
+    metric: ItemMetric,
+    options: ReportOptions,
+    by_system: Mapping[str, Sequence[Curve]],
+    units: tuple[str, str],
+) -> Section:
+    """Return the table of all classes."""
+    curves, *others = by_system.values()
+    columns = _intervals(metric, options)
+    head = [units[0], "AP", *columns, "positives", *BEST_F1]
+    rows: list[list[Cell]] = []
+    for place, curve in enumerate(curves):
+        row: list[Cell] = [curve.name, float(curve.average_precision), *(x[place] for x in columns.values())]
+        rows.append([*row, round(float(curve.m)), *best_f1(curve)])
+    if others:
+        head[2:2] = [f"AP of {options.systems[1]}", "difference"]
+        for row, curve in zip(rows, others[0], strict=True):
+            ap = float(curve.average_precision)
+            row[2:2] = [ap, float(row[1]) - ap]
+    table, omitted = sorted_table(head, rows, units[1], {"at score": ".4g", "difference": "+.3f"})
+    text = "Each has its own ranking. best F1 is the highest F1, with its threshold, precision and recall."
+    return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), table])
+
+
+def _intervals(metric: ItemMetric, options: ReportOptions) -> dict[str, list[float]]:
+    """Return interval and chance level of each class, if they exist."""
+    with metric._all_ranks():
+        try:
+            sample = replace(metric._sample(), settings=replace(metric._settings, average="none"))
+            ends = sample.value_and_ends(options.confidence_level, _method(metric), options.resampling)[1:]
+            chance = [sample.chance_level(options.resampling)] if sample.has_chance_level else []
+        except ValueError:
+            return {}
+    return {name: x.double().tolist() for name, x in zip(("low", "high", "chance"), (*ends, *chance), strict=False)}

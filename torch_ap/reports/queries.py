@@ -1,0 +1,143 @@
+"""Report of a measure over queries."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap import plot
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.ranking import segments
+from torch_ap.functional import QueryCurve
+from torch_ap.reports import cautions
+from torch_ap.reports.content import AS_NUMBERS, Cell, Content, Part, Picture, Section, Table, sorted_table
+from torch_ap.reports.estimates import ReportOptions, headline
+from torch_ap.retrieval.curve import mean_curve
+from torch_ap.retrieval.measures import words
+from torch_ap.retrieval.metrics.query_metric import QueryMetric
+
+_AT_RANK = "Means over queries; the missing items of a shorter ranking count as not relevant."
+_RANKS = (1, 3, 5, 10, 20, 50, 100, 1000)
+_SPREAD = {"lowest": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "highest": 1.0}
+_EMPTY = {"neg": "count 0", "pos": "count 1", "skip": "are left out", "nan": "are NaN"}
+
+
+def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
+    """Return the content of the report."""
+    measure: Any = metric._settings.measure
+    name = measure.label
+    title = f"mean {name}" if metric.aggregation == "mean" else name
+    head, sections = headline(metric, title, lambda x: float(x.compute()), options, "queries")
+    if options.other is not None:
+        systems = options.per_system(metric, lambda: options.other)
+        bars = Picture(
+            f"{name} of each query: {options.systems[0]} minus {options.systems[1]}.",
+            lambda ax: plot.query_differences(systems, ax=ax),
+        )
+        sections = [replace(x, parts=[*x.parts, bars]) for x in sections]
+    if measure.is_average_precision:
+        curves = options.per_system(_curve(metric), lambda: _curve(options.other))
+        sections += _curve_sections({name: x for name, x in curves.items() if x.queries})
+    with metric._all_ranks():
+        table = _PerQuery(metric)
+        texts = _warnings(metric, table)
+    return Content(
+        head,
+        convention=words.describe_over_queries(measure, metric.aggregation),
+        facts={"queries": len(table.queries), "items": int(table.n.sum()), "relevant": int(table.m.sum())},
+        warnings=texts,
+        sections=[*sections, _query_table(table, options, name)],
+    )
+
+
+class _PerQuery:
+    """Id, value, items and relevant items of each query that counts."""
+
+    def __init__(self, metric: QueryMetric) -> None:
+        rankings = metric._ranked()
+        values = metric._settings.per_query(rankings)
+        order = torch.argsort(rankings.queries)
+        self.queries, self.values = values.queries[values.kept], values.values[values.kept]
+        self.n, self.m = (x[order][values.kept].long() for x in (rankings.curve.n, rankings.curve.m))
+
+
+def _curve(metric: QueryMetric) -> QueryCurve:
+    with metric._all_ranks():
+        measure: Any = metric._settings.measure
+        return mean_curve(metric._ranked(), metric._settings, measure, "")
+
+
+def _curve_sections(curves: Mapping[str, QueryCurve]) -> list[Section]:
+    """Return the interpolated curve, and precision and recall at each rank, of each system."""
+    if not curves:
+        return []
+    first, has_other = next(iter(curves.values())), len(curves) > 1
+    precision = {name if has_other else "precision": x.interpolated_precision for name, x in curves.items()}
+    levels: list[list[Cell]] = [
+        [f"{float(level):.1f}", *(float(x[place]) for x in precision.values())]
+        for place, level in enumerate(first.recall_levels)
+    ]
+    last = min(len(x.k) for x in curves.values())
+    ranks: list[list[Cell]] = [
+        [f"{k}", *(float(x[k - 1]) for curve in curves.values() for x in (curve.precision, curve.recall))]
+        for k in _RANKS
+        if k <= last
+    ]
+    ends = [f" of {name}" if has_other else "" for name in curves]
+    head = ["k", *(f"{measure} at k{end}" for end in ends for measure in ("precision", "recall"))]
+    picture = Picture(
+        "Mean interpolated precision at eleven recall levels, TREC's graph.",
+        lambda ax: plot.precision_recall(dict(curves) if has_other else first, ax=ax),
+    )
+    table = Table(["recall of at least", *precision], levels, summary=AS_NUMBERS)
+    return [
+        Section("Precision and recall", [picture, table]),
+        Section("At rank k", [_AT_RANK, Table(head, ranks)]),
+    ]
+
+
+def _query_table(table: _PerQuery, options: ReportOptions, name: str) -> Section:
+    """Return the quantiles of the values, and the values of all queries."""
+    values, defined = table.values, table.values[~torch.isnan(table.values)]
+    head, columns = ["query", name], [_query_names(table.queries, options.names), values.tolist()]
+    if options.other is not None:
+        with options.other._all_ranks():
+            others = _PerQuery(options.other).values
+        columns += [others.tolist(), (values - others).tolist()]
+        head += [f"{name} of {options.systems[1]}", "difference"]
+    columns += [table.n.tolist(), table.m.tolist()]
+    rows = list(zip(*columns, strict=True))
+    queries, omitted = sorted_table([*head, "items", "relevant"], rows, "queries", {"difference": "+.3f"})
+    parts: list[Part] = []
+    if len(defined):
+        quantiles: list[Cell] = torch.quantile(defined, defined.new_tensor(list(_SPREAD.values()))).tolist()
+        parts.append(Table(list(_SPREAD), [quantiles]))
+    return Section("All queries", [*parts, *([omitted] if omitted else []), queries])
+
+
+def _query_names(queries: Tensor, names: Mapping[int, str] | Sequence[str] | None) -> list[str]:
+    """Return the names of the queries, or their ids."""
+    if isinstance(names, Sequence) and not isinstance(names, str):
+        names = dict(enumerate(names))
+    if names is not None and not isinstance(names, Mapping):
+        raise_invalid("query_names", "must be a list of names, a dict of ids to names, or None", names)
+    return [str((names or {}).get(x, x)) for x in queries.tolist()]
+
+
+def _warnings(metric: QueryMetric, table: _PerQuery) -> list[str]:
+    count, texts = len(table.queries), cautions.few_queries(len(table.queries))
+    if empty := int((table.m == 0).sum()):
+        rule = _EMPTY.get(metric.empty_target_action, "are errors")
+        texts.append(f"Without relevant items: {empty:,} of {count:,} queries, which {rule}.")
+    settings, measure = metric._settings, metric._settings.measure
+    groups = segments.as_float64(metric._sample().all_groups().items)
+    if hasattr(measure, "ties") and metric.aggregation == "mean":
+        ends = []
+        for ties in ("pessimistic", "optimistic"):
+            each = settings.per_query(metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]
+            ends.append(float(each.values[each.kept].nanmean()))
+        texts += cautions.ties(groups, min(ends), max(ends))
+    scores = metric.preds
+    return texts + (cautions.saturation(torch.cat([x.flatten().double() for x in scores])) if scores else [])

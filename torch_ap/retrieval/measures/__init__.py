@@ -1,0 +1,1 @@
+"""Measures of retrieval, one family per file."""

@@ -1,0 +1,198 @@
+"""Queries as a sample, for inference on means over queries. Items inside a query may depend on each other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.messages import short_repr
+from torch_ap.core.measures import averaging
+from torch_ap.core.measures.measure import AtSeveral, Measure
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.metric import Sample, comparison_of
+from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.record import Interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.retrieval.rankings import Rankings
+from torch_ap.retrieval.settings import GM_FLOOR, MeasureSettings, PerQuery
+
+
+def check_mean(aggregation: Any, what: str, log_function: str = "") -> None:
+    """Raise ValueError for another aggregate than the mean; for "gm", name the function for logs."""
+    if aggregation == "mean":
+        return
+    hint = f"; for the log of a geometric mean: `{log_function}` of `per_query()[1].clamp(min={GM_FLOOR}).log()`"
+    end = hint if log_function and aggregation == "gm" else ""
+    raise ValueError(f"`aggregation` must be 'mean' for {what}, got {aggregation!r}{end}")
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySample(Sample):
+    """Queries with a value each.
+
+    Attributes:
+        settings: settings of the measure.
+        rankings: one per query.
+        all_groups: returns the same rankings with all items as hits, so that each tie group is an entry.
+    """
+
+    settings: MeasureSettings
+    rankings: Rankings
+    all_groups: Callable[[], HitCurve]
+
+    @property
+    def has_chance_level(self) -> bool:
+        """Whether the measure's mean over random orders has a closed form."""
+        measure: Any = self.settings.measure
+        parts = measure.parts if isinstance(measure, AtSeveral) else (measure,)
+        curve, undefined = self.rankings.curve, self._undefined
+        return all(isinstance(x, Measure) and x.can_have_chance_level(curve, undefined) for x in parts)
+
+    @property
+    def _undefined(self) -> float | None:
+        """Value of a query whose measure is undefined; None if it does not count."""
+        return averaging.COUNTS_AS.get(self.settings.empty_target_action)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Each k, if the measure has several."""
+        measure: Any = self.settings.measure
+        return [str(k) for k in measure.top_k] if isinstance(measure, AtSeveral) else None
+
+    def _samples_per_rank(self) -> "list[QuerySample]":
+        """Return the sample of each k."""
+        measure: Any = self.settings.measure
+        return [replace(self, settings=replace(self.settings, measure=part)) for part in measure.parts]
+
+    def values(self) -> tuple[Tensor, Tensor]:
+        """Return the queries that count in the aggregate, and their values in float64."""
+        result = self.settings.per_query(self.rankings)
+        return result.queries[result.kept], result.values[result.kept]
+
+    def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the interval of the mean over queries; NaN if it is undefined."""
+        if self.names:
+            parts = [x.interval(confidence_level, method, resampling) for x in self._samples_per_rank()]
+            ends: dict[str, Any] = {x: torch.stack([getattr(part, x) for part in parts]) for x in Interval._tensors()}
+            return replace(parts[0], **ends, reason=next((x.reason for x in parts if x.reason), ""))
+        check_mean(self.settings.aggregation, "a confidence interval", "mean_interval(..., method='t')")
+        name: Any = method or "dirichlet"
+        confidence_level = checks.open_fraction("confidence_level", confidence_level)
+        checks.one_of("method", name, QUERY_METHODS)
+        values = self.values()[1]
+        if len(values) and not bool(torch.isnan(values).any()):
+            return mean_interval(values, confidence_level=confidence_level, method=name, **vars(resampling))
+        reason = "a query's value is NaN" if len(values) else "no query has a value"
+        nan = values.new_full((), torch.nan)
+        return Interval(nan, nan, nan, nan, confidence_level, name, reason=reason)
+
+    def chance_level(self, resampling: Resampling) -> Tensor:
+        """Return the mean over queries of the expected measure for items in random order."""
+        if self.names:
+            return torch.stack([x.chance_level(resampling) for x in self._samples_per_rank()])
+        check_mean(self.settings.aggregation, "a chance level")
+        measure: Any = self.settings.measure
+        if not isinstance(measure, Measure):
+            raise ValueError(f"a chance level needs a measure that defines it, got {short_repr(measure)}")
+        groups = self.all_groups() if measure.rule.is_threshold else None
+        values = measure.chance_level(self.rankings.curve, groups=groups, undefined=self._undefined)
+        return self.settings.value(self._per_query(values), self.dtype, warn=False)
+
+    def _per_query(self, values: Tensor) -> PerQuery:
+        """Return other values of the same queries, with the same rule for undefined values."""
+        return self.settings.per_query(self.rankings, lambda _: values)
+
+    def compare(
+        self, other: "QuerySample", confidence_level: float, method: str | None, resampling: Resampling
+    ) -> QueryComparison:
+        """Return the comparison of the means over the same queries."""
+        if self.names:
+            raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
+        for sample in (self, other):
+            check_mean(sample.settings.aggregation, "a comparison", "compare_queries")
+        _check_judgements(self.rankings, other.rankings)
+        mine, theirs = self.values(), other.values()
+        if not torch.equal(mine[0], theirs[0]):
+            raise ValueError("`other` must have been updated with the same queries")
+        for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
+            _check_values(owner, queries, values)
+        how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
+        return compare_queries(mine[1], theirs[1], bounds=(0, 1), **how)
+
+
+def compare(
+    self: RankingMetric,
+    other: RankingMetric,
+    *,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    n_resamples: int = 10_000,
+    generator: Generator | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+) -> QueryComparison:
+    """Compare this system with another on the same queries: its mean minus the other mean.
+
+    The estimand is the mean difference over the population of queries. For the rest see
+    :func:`torch_ap.inference.metric.compare`.
+
+    Args:
+        other, confidence_level, method, generator, batch, progress: as there.
+        n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_queries`.
+
+    Returns:
+        :class:`torch_ap.inference.QueryComparison` on the metric's device, the ends of the interval within [-1, 1].
+
+    Raises:
+        TypeError, ValueError: as there, and if no query has a value or the value of a query is NaN.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import RetrievalMAP
+        >>> a, b = RetrievalMAP(), RetrievalMAP()
+        >>> preds = torch.tensor([[0.9, 0.5, 0.1]]).repeat(4, 1)
+        >>> a.update(preds, torch.eye(3).long()[[0, 0, 1, 0]])
+        >>> b.update(preds.flip(1), torch.eye(3).long()[[0, 0, 1, 0]])
+        >>> round(float(a.compare(b).difference), 4)
+        0.5
+    """
+    resampling = Resampling(n_resamples, generator, batch, progress)
+    comparison = comparison_of(self, other, confidence_level, method, resampling)
+    assert isinstance(comparison, QueryComparison)
+    return comparison
+
+
+def _check_judgements(mine: Rankings, theirs: Rankings) -> None:
+    """Raise ValueError for queries with different numbers of relevant items in the two systems."""
+    here, there = (torch.argsort(x.queries) for x in (mine, theirs))
+    queries, others = mine.queries[here], theirs.queries[there]
+    at = torch.searchsorted(others, queries).clamp(max=max(len(others) - 1, 0))
+    both = (others[at] == queries).nonzero().squeeze(1) if len(others) else at[:0]
+    rows, others = here[both], there[at[both]]
+    unlike = (mine.judged[rows] | theirs.judged[others]) & (mine.curve.m[rows] != theirs.curve.m[others])
+    if bool(unlike.any()):
+        place = int(unlike.nonzero()[0])
+        their_m, my_m = int(theirs.curve.m[others[place]]), int(mine.curve.m[rows[place]])
+        raise ValueError(
+            f"`other` must have been given the same `num_relevant`; query {int(mine.queries[rows[place]])} has {my_m} "
+            f"relevant items here, {their_m} there"
+        )
+
+
+def _check_values(owner: str, queries: Tensor, values: Tensor) -> None:
+    """Raise ValueError without values, or if one is NaN."""
+    if not len(values):
+        raise ValueError(
+            f"a comparison needs a query that has a value, and {owner} has none: `update` it first; queries that "
+            "`empty_target_action` or `missing_queries` leaves out do not count"
+        )
+    undefined = torch.isnan(values)
+    if bool(undefined.any()):
+        raise ValueError(
+            f"a comparison needs values that are numbers, and {owner} has NaN for query {int(queries[undefined][0])}: "
+            "`empty_target_action` says what a query counts whose measure is undefined"
+        )

@@ -1,0 +1,1 @@
+"""Evaluation of search runs: dicts, data frames and TREC files."""

@@ -1,0 +1,296 @@
+"""Measures over judged runs, by name.
+
+| name | trec_eval's name | measure |
+|---|---|---|
+| map, map@k | map, map_cut_k | AP; AP@k, divided by m |
+| gm_map | gm_map | AP, whose aggregate is the geometric mean with a floor of 0.00001 |
+| ndcg, ndcg@k | ndcg, ndcg_cut_k | nDCG of the grades, whatever the relevance level |
+| ndcg_exp, ndcg_exp@k | | nDCG of gains 2^grade - 1 |
+| bpref, infAP | bpref, infAP | binary preference, inferred AP: measures of judged documents |
+| P@k, R@k | P_k, recall_k | precision and recall at k |
+| F@k | | F1 at k |
+| Rprec | Rprec | precision at m |
+| recip_rank, recip_rank@k | recip_rank | 1 / (rank of the first relevant document) |
+| RBP, RBP@k | | rank-biased precision with persistence .8, or another, as in RBP(p=0.5) |
+| success@k | success_k | whether a relevant document is in the top k |
+| iprec@l | iprec_at_recall_l | interpolated precision from recall l on |
+| 11pt_avg | 11pt_avg | mean of iprec at 0, 0.1, ..., 1 |
+| set_P, set_recall, set_F | set_P, set_recall, set_F | precision, recall and F1 of all retrieved documents |
+| num_ret, num_rel, num_rel_ret | num_ret, ... | documents retrieved, relevant, both; aggregated to sums |
+| num_q | num_q | number of queries |
+| official | official | the default measures of trec_eval |
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import cached
+from torch_ap.core.base.messages import short_repr, suggest_measure
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.measure import Measure
+from torch_ap.core.measures.names import MEASURES, NamedMeasure, name_of, parse, rank_of
+from torch_ap.core.ranking.order import Array
+from torch_ap.retrieval.measures import words
+from torch_ap.retrieval.measures.at_rank import PrecisionAtRecall
+from torch_ap.retrieval.measures.judged import BPref, InferredAP
+from torch_ap.retrieval.runs.judged import Judged
+from torch_ap.retrieval.runs.measure_names import COUNTS, IR_MEASURES, KNOWN, OFFICIAL, TREC_CONVENTIONS
+from torch_ap.retrieval.settings import floored_logs
+
+_ABOVE_LEVELS = 10**9  # grades are below
+_BY_NAME = {x.name: x for x in MEASURES if x.in_runs}
+_GEOMETRIC = {x.name for x in MEASURES if x.aggregation == "gm"}
+_BY_TREC_NAME = {x.trec_name: x for x in MEASURES if x.trec_name}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One measure of one run.
+
+    Attributes:
+        queries: Q names; empty for the number of queries.
+        values: (Q,) float64, one per query; 0 for a query without relevant documents.
+        aggregate: mean over the queries, for gm_map the geometric mean, for counts the sum; NaN without queries.
+        geometric: whether the aggregate is a geometric mean.
+        counted: whether the values are counts, which have no mean.
+    """
+
+    queries: list[Any]
+    values: Tensor
+    aggregate: float
+    geometric: bool = False
+    counted: bool = False
+
+    def with_values(self, queries: list[Any], values: Tensor) -> "Result":
+        """Return the result of the measure for other queries."""
+        if self.counted:
+            aggregate: float = int(values.sum())
+        else:
+            aggregate = _geometric_mean(values) if self.geometric else _means(values.numpy()[None])[0]
+        return replace(self, queries=queries, values=values, aggregate=aggregate)
+
+    def reorder(self, queries: list[Any]) -> "Result":
+        """Return the result for some of the queries, in this order."""
+        if not self.queries:
+            return replace(self, aggregate=len(queries) if self.counted else math.nan)
+        if queries == self.queries:
+            return self
+        places = {query: place for place, query in enumerate(self.queries)}
+        return self.with_values(queries, self.values[[places[query] for query in queries]])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A requested measure.
+
+    Attributes:
+        asked: the name in results.
+        name: a name in the table above.
+        level: the lowest relevant grade.
+    """
+
+    asked: str
+    name: str
+    level: int
+
+
+def requested_measures(requested: str, relevance_level: int = 1) -> list[Asked]:
+    """Return the measures of a name.
+
+    In trec_eval, "P.5,10" means P_5 and P_10, and "P" means P_5 to P_1000. Any other name, also of ir_measures, means
+    one measure.
+
+    Args:
+        requested: the name.
+        relevance_level: the lowest relevant grade of a name that does not contain it, as "AP(rel=2)" does.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    if requested == "official":
+        return [measure for x in OFFICIAL for measure in requested_measures(x, relevance_level)]
+    parts, level, name = parse(requested), None, requested
+    if parts is not None and (parts.at is not None or parts.parameters or parts.kind not in _BY_TREC_NAME):
+        entry = next((x for x in MEASURES if x.in_runs and x.is_called(parts)), None)
+        if entry is not None:
+            level = _level(parts.parameters.get("rel"), requested)
+            name = name_of(entry.name, entry.own_parameters(parts, requested, ("rel",)), parts.at)
+    kind, dot, rest = name.partition(".")
+    trec = _BY_TREC_NAME.get(kind)
+    names = [f"{kind}_{at}" for at in (rest.split(",") if dot else trec.cuts)] if trec else [name]
+    if level is not None and names == ["num_ret"]:
+        names = ["num_rel_ret"]  # as in ir_measures: relevance has a meaning only with a level
+    measures = []
+    for name in names:
+        levelless = not _parse_known(name, requested).entry.takes_level
+        if levelless and level is not None:
+            raise ValueError(f"measure {short_repr(requested)} must have no `rel`: {name} does not depend on relevance")
+        lowest = 1 if levelless else relevance_level if level is None else level
+        measures.append(Asked(name if trec else requested, name, lowest))
+    return measures
+
+
+def _level(level: Any, requested: str) -> int | None:
+    if level is not None and (isinstance(level, bool) or not isinstance(level, int) or not 0 <= level < _ABOVE_LEVELS):
+        raise ValueError(f"measure {short_repr(requested)}: rel must be an int of at least 1, got {short_repr(level)}")
+    return level
+
+
+def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "relevant") -> dict[str, Result]:
+    """Return the measures of a judged run.
+
+    Args:
+        judged: see :func:`torch_ap.retrieval.runs.judged.judge`.
+        names: names of measures in the table above, or in trec_eval.
+        denominator: divisor of AP@k; see :class:`torch_ap.Convention`.
+
+    Returns:
+        A result for each name, in their order.
+
+    Raises:
+        ValueError: for an unknown name, or a measure of trec_eval alone with another convention for ties.
+    """
+    for name in names:
+        check(name, judged.convention)
+    ranked = [name for name in names if name not in COUNTS]
+    values = np.array([_values(measure_of(name, judged, denominator), judged) for name in ranked], np.float64)
+    values = values.reshape(len(ranked), len(judged.queries))  # also without measures or queries
+    values[values != values] = 0  # nothing is relevant
+    rows = zip(ranked, map(torch.from_numpy, values), _means(values), strict=True)
+    results = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
+    if len(results) == len(names):
+        return results
+    return {name: results.get(name) or _count_result(name, judged) for name in names}
+
+
+def _values(measure: Any, judged: Judged) -> Any:
+    """Return the value of each query: (S,)."""
+    lists = judged.few_graded if measure.graded else judged.few
+    values = None if lists is None else measure.values_of_lists(lists)
+    return measure(judged.graded if measure.graded else judged.curve).numpy() if values is None else values
+
+
+def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
+    if name not in _GEOMETRIC:
+        return Result(queries, values, mean)
+    return Result(queries, values, _geometric_mean(values), geometric=True)
+
+
+def _means(values: Array) -> list[float]:
+    """Return the mean of each row; NaN for rows without values."""
+    queries = values.shape[1]
+    return (np.add.reduce(values, 1) / queries).tolist() if queries else [math.nan] * len(values)
+
+
+def _geometric_mean(values: Tensor) -> float:
+    return floored_logs(values).mean().exp().item()
+
+
+def _count_result(name: str, judged: Judged) -> Result:
+    """Return the number of documents per query, or the number of queries."""
+    if name == "num_q":
+        return Result([], torch.zeros(0, dtype=torch.int64), len(judged.queries), counted=True)
+    curve = judged.curve
+    values = {"num_ret": curve.n, "num_rel": curve.m, "num_rel_ret": curve.hits_seen}[name]
+    return Result(judged.queries, values, int(values.sum()), counted=True)
+
+
+def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Measure:
+    """Return the measure of a name under the convention of the run; not for counts."""
+    if name in _JUDGED_MEASURES:
+        return _JUDGED_MEASURES[name](judged)
+    return formula(name, judged.convention, denominator)
+
+
+_JUDGED_MEASURES: dict[str, Callable[[Judged], Measure]] = {
+    "bpref": lambda judged: BPref(judged.nonrelevant),
+    "infAP": lambda judged: InferredAP(judged.nonrelevant, judged.unjudged),
+}
+
+
+@cached.settings_cache
+def check(name: str, convention: str) -> None:
+    """Raise ValueError for a measure of trec_eval alone under another convention for ties."""
+    if _parse_known(name).entry.is_trec_only and convention not in TREC_CONVENTIONS:
+        raise ValueError(f"measure {short_repr(name)} is defined by trec_eval only: it needs ties='trec9' or 'trec10'")
+
+
+@cached.settings_cache
+def formula(name: str, convention: str, denominator: str = "relevant") -> Measure:
+    """Return the measure of that name, if it takes one curve."""
+    entry, at, parameters = _parse_known(name)
+    if entry.name in _TREC_ONLY:
+        return _TREC_ONLY[entry.name](9 if convention == "trec9" else 10, at)
+    ties = "grouped" if convention in TREC_CONVENTIONS else convention  # trec_eval's order leaves no ties
+    made: Measure = entry.make(
+        ties=ties, top_k=None if at is None else int(at), denominator=denominator, parameters=dict(parameters)
+    )
+    return made
+
+
+_TREC_ONLY: dict[str, Callable[[int, float | None], Measure]] = {
+    "iprec": lambda version, level: PrecisionAtRecall(level or 0.0, version),
+    "11pt_avg": lambda version, _: Convention(None, "min", f"11-point-trec{version}", "grouped"),
+}
+
+
+@cached.settings_cache
+def meaning(name: str, convention: str, denominator: str) -> str:
+    """Return the description of a measure, with every setting that changes it."""
+    entry = _parse_known(name).entry
+    if entry.sentence:
+        return entry.sentence
+    order = convention if convention in TREC_CONVENTIONS else None
+    return words.describe_over_queries(formula(name, convention, denominator), entry.aggregation, order)
+
+
+def aggregation_of(name: str) -> str:
+    """Return how the values of queries become one: "mean", "gm" or "sum"."""
+    return _parse_known(name).entry.aggregation
+
+
+class _Parsed(NamedTuple):
+    entry: NamedMeasure
+    at: float | None
+    parameters: tuple[tuple[str, Any], ...]
+
+
+@cached.settings_cache
+def _parse_known(name: str, requested: str = "") -> _Parsed:
+    """Return the measure of a name such as "P@5" or "P_5", its rank or level and its parameters.
+
+    Raises:
+        ValueError: for an unknown name; the message contains ``requested``.
+    """
+    parts = parse(name)
+    kind, at = (parts.kind, parts.at) if parts else (name, None)
+    entry = _BY_NAME.get(kind)
+    if entry is None and at is None:
+        kind, _, at = name.rpartition("_")
+        entry = _BY_TREC_NAME.get(kind)
+    if entry is not None and parts is not None:
+        parameters = tuple(parts.parameters.items())
+        if at is None and entry.is_plain:
+            return _Parsed(entry, None, parameters)
+        if at is not None and entry.cut == "k" and (k := rank_of(at)) is not None:
+            return _Parsed(entry, k, parameters)
+        if at is not None and entry.cut == "l" and at.replace(".", "", 1).isdecimal() and float(at) <= 1:
+            return _Parsed(entry, float(at), parameters)
+    rules = {"k": "; k must be a whole number of at least 1", "l": "; l must be in [0, 1]"}
+    raise ValueError(
+        f"unknown measure {short_repr(requested or name)}{_nearest(name)}{rules.get(entry.cut, '') if entry else ''}"
+        f"; known are {', '.join(KNOWN)} with k of at least 1 and l in [0, 1], and the names of trec_eval and "
+        f"ir_measures: {', '.join(IR_MEASURES)}"
+    )
+
+
+def _nearest(name: str) -> str:
+    """Return a hint at the known name that is most similar to an unknown name."""
+    ir_measures = (x for name in IR_MEASURES for x in (name, f"{name}@k"))
+    return suggest_measure(name, [*ir_measures, *(f"{theirs}_k" for theirs in _BY_TREC_NAME), *KNOWN])

@@ -1,0 +1,519 @@
+"""Conversion of judgements and runs in any form (nested dicts, tables, paths) to the tables of TREC files.
+
+Names of queries and documents may have any hashable type, but the same type in judgements and run, because 301 and
+"301" are different names. Names in files are text.
+
+Judgements and runs as nested dicts of text, evaluated without conversion to tables.
+
+Only the judged documents of a run are looked up one by one. The scores of the others are sorted, query by query.
+"""
+
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, repeat
+from numbers import Integral
+from operator import eq
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+import torch
+
+from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
+from torch_ap.core.measures.lists import FewHits
+from torch_ap.core.ranking import hit_curve, many_rankings, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
+from torch_ap.retrieval.runs.measure_names import TREC_CONVENTIONS
+from torch_ap.retrieval.runs.trec import (
+    Qrels,
+    Run,
+    Table,
+    check_once,
+    column_name,
+    document_names,
+    keys_of,
+    read_qrels,
+    read_run,
+)
+
+_LARGEST_WHOLE = 1 << 53  # float64 does not represent all larger whole numbers
+
+
+def qrels_of(source: Any, columns: Mapping[str, str | None]) -> Qrels:
+    """Return judgements in any form as a table.
+
+    Args:
+        source: see :func:`torch_ap.evaluate`.
+        columns: names of the columns of tables, by content; None for the usual names.
+    """
+    if isinstance(source, Qrels):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return read_qrels(os.fspath(source))
+    table, grades = _read("qrels", source, columns, "grade")
+    whole = (np.abs(grades) < _LARGEST_WHOLE) & (np.floor(grades) == grades)
+    if not whole.all():
+        _raise_for_value("qrels", "grades that are whole numbers below 2^53", table, grades, int(whole.argmin()))
+    return Qrels(**vars(table), relevance=torch.from_numpy(grades.astype(np.int64)))
+
+
+def run_of(source: Any, columns: Mapping[str, str | None], name: str = "run") -> Run:
+    """Return a run in any form as a table; ``name`` is its name in messages."""
+    if isinstance(source, Run):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return read_run(os.fspath(source))
+    table, scores = _read(name, source, columns, "score")
+    if not (finite := np.isfinite(scores)).all():
+        _raise_for_value(name, "scores that are finite, as in files", table, scores, int(finite.argmin()))
+    return Run(**vars(table), scores=torch.from_numpy(scores), tag="")
+
+
+def with_common_names(qrels: Qrels, run: Run) -> tuple[Qrels, Run]:
+    """Return judgements and run with names of the same form: bytes as in files, or Python objects.
+
+    Raises:
+        TypeError: if the names of queries or documents have different types.
+    """
+    if not len(qrels.documents) or not len(run.documents):
+        return qrels, run
+    _check_kinds(qrels, run.path, *run.firsts)
+    if run.documents.dtype.kind == "S":
+        return with_file_names(qrels, run.path), run
+    qrels = qrels if qrels.documents.dtype.kind != "S" else _rename(_objects, qrels)
+    try:
+        _ = qrels.sorted_keys
+    except ValueError:  # different names with equal hashes, such as -1.0 and -2.0
+        numbers: dict[Any, int] = {}
+        return replace(qrels, key=_number_names(qrels, numbers)), replace(run, key=_number_names(run, numbers))
+    return qrels, run
+
+
+def _number_names(table: Table, numbers: dict[Any, int]) -> Array:
+    """Return keys from numbers of names, (N,) uint64; new names are added to ``numbers``."""
+    query, document = (
+        np.array([numbers.setdefault(x, len(numbers)) for x in names], np.int64)
+        for names in (table.queries, table.documents.tolist())
+    )
+    return keys_of(query, table.query.numpy(), document)
+
+
+def with_file_names(qrels: Qrels, path: Path | str) -> Qrels:
+    """Return the judgements with names in the form of files.
+
+    Raises:
+        TypeError: for names that are not text.
+    """
+    if not len(qrels.documents) or qrels.documents.dtype.kind == "S":
+        return qrels
+    _check_kinds(qrels, path, "", "")
+    return _rename(_encode_names, qrels)
+
+
+def _rename(form: Callable[[Sequence[Any]], Array], qrels: Qrels) -> Qrels:
+    table = _table(qrels.path, form(qrels.queries), qrels.query, form(document_names(qrels.documents)))
+    return Qrels(qrels.path, qrels.queries, qrels.query, table.documents, table.key, relevance=qrels.relevance)
+
+
+def _check_kinds(qrels: Qrels, path: Path | str, *firsts: Any) -> None:
+    """Raise TypeError if the names of judgements and run have different types.
+
+    Args:
+        qrels: judgements.
+        path: name of the run in messages.
+        *firsts: a query and a document of the run.
+    """
+    for what, first, other in zip(("queries", "documents"), qrels.firsts, firsts, strict=True):
+        kinds = _kind(type(first)), _kind(type(other))
+        if kinds[0] != kinds[1]:
+            as_in = f" as {short_repr(other)}" if other != "" else ""
+            text = "`x.decode()`" if "bytes" in kinds else "`str(x)`"
+            raise TypeError(
+                f"{qrels.path} and {path} must name {what} by one type, got {kinds[0]} as {short_repr(first)} and "
+                f"{kinds[1]}{as_in}; give both as text: {text}, `table[column].astype(str)`"
+            )
+
+
+def _read(name: str, source: Any, columns: Mapping[str, str | None], value: str) -> tuple[Table, Array]:
+    """Return the table without values, and the values, (N,) float64."""
+    if isinstance(source, Mapping):
+        table, values = _read_dicts(name, source, value)
+    elif (known := getattr(source, "column_names", getattr(source, "columns", None))) is not None:
+        table, values = _read_columns(name, source, list(known), columns, value)
+    else:
+        reader = "read_qrels" if value == "grade" else "read_run"
+        rule = f"must be {{query: {{document: {value}}}}}, a table, the path of a file, or the result of `{reader}`"
+        raise_invalid(name, rule, Plain(type(source).__name__), TypeError)
+    return table, _numbers(name, value, values, table)
+
+
+def _read_dicts(name: str, source: Mapping[Any, Any], value: str) -> tuple[Table, list[Any]]:
+    for query, documents_of_query in source.items():
+        is_mapping = isinstance(documents_of_query, Mapping)
+        inner = next(iter(documents_of_query.values()), None) if is_mapping else documents_of_query
+        if inner is documents_of_query or isinstance(inner, Mapping):
+            also = "; several runs are given as `runs`" if value == "score" else ""
+            kind = Plain(f"{type(inner).__name__} for {short_repr(query)}{also}")
+            raise_invalid(name, f"as a dict must be {{query: {{document: {value}}}}}", kind, TypeError)
+    documents = _names(name, "document", list(chain.from_iterable(source.values())))
+    query = np.repeat(np.arange(len(source)), np.fromiter(map(len, source.values()), np.int64, len(source)))
+    values = list(chain.from_iterable([x.values() for x in source.values()]))
+    return _table(f"`{name}`", _names(name, "query", list(source)), torch.from_numpy(query), documents), values
+
+
+def _read_columns(
+    name: str, source: Any, known: Sequence[str], columns: Mapping[str, str | None], value: str
+) -> tuple[Table, Any]:
+    query, document, values = (_column(name, source, known, columns[x], x) for x in ("query", "document", value))
+    rows = _names(name, "query", query).tolist()
+    places = {query: place for place, query in enumerate(dict.fromkeys(rows))}
+    number = torch.from_numpy(np.fromiter(map(places.__getitem__, rows), np.int64, len(rows)))
+    table = _table(f"`{name}`", _names(name, "query", list(places)), number, _names(name, "document", document))
+    check_once(table, "row", np.arange(len(rows)))
+    return table, values
+
+
+def _column(name: str, source: Any, known: Sequence[Any], requested: str | None, what: str) -> Any:
+    column = column_name(f"`{name}`", known, what, requested)
+    return (source.column(column) if hasattr(source, "column_names") else source[column]).to_numpy()
+
+
+def _table(path: Path | str, queries: Array, query: torch.Tensor, documents: Array) -> Table:
+    key = keys_of(_hashable(queries), query.numpy(), _hashable(documents))
+    return Table(path, queries.tolist(), query, documents, key)
+
+
+def _names(name: str, what: str, column: Any) -> Array:
+    """Return names of queries or documents: (N,) int64, or objects of one type.
+
+    Raises:
+        TypeError: for names of several types, and for None, NaN and lists.
+    """
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.dtype != np.uint64:
+        return column.astype(np.int64)
+    names = column.tolist() if isinstance(column, np.ndarray) else column
+    kinds = {_kind(x): x for x in set(map(type, names))}
+    if len(kinds) > 1:
+        examples = [f"{short_repr(next(x for x in names if type(x) is kinds[kind]))} ({kind})" for kind in kinds]
+        raise_invalid(name, f"must name each {what} by one type", Plain(" and ".join(examples)), TypeError)
+    if "NoneType" in kinds or ("float" in kinds and any(x != x for x in names)):
+        raise_invalid(name, f"must name each {what}", Plain("None or NaN"), TypeError)
+    texts: list[Any] = [(x.__str__, x.__repr__) for x in set(map(type, names))]
+    if what == "document" and (object.__str__, object.__repr__) in texts:
+        raise_invalid(
+            name, "must name each document by a type with its own text, which orders ties", names[0], TypeError
+        )
+    if "int" in kinds and all(-(1 << 63) <= x < 1 << 63 for x in names):
+        return np.fromiter(names, np.int64, len(names))
+    return _objects(names)
+
+
+def _kind(kind: type) -> str:
+    """Return the name of a type of names; strings and integers of NumPy count as Python types."""
+    if issubclass(kind, str):
+        return "str"
+    return "int" if kind is not bool and issubclass(kind, Integral) else kind.__name__
+
+
+def _objects(names: Sequence[Any]) -> Array:
+    out = np.empty(len(names), object)
+    out[:] = names
+    return out
+
+
+def _encode_names(names: Sequence[str]) -> Array:
+    """Return names as byte strings, padded with zeros to words of 8 bytes."""
+    texts = np.array([x.encode() for x in names], "S")
+    return texts.astype(f"S{-(-texts.itemsize // 8) * 8}")
+
+
+def _hashable(names: Array) -> Array:
+    """Return numbers and byte strings unchanged, and the Python hash of other names."""
+    return np.fromiter(map(hash, names), np.int64, len(names)) if names.dtype == object else names
+
+
+def _numbers(name: str, value: str, column: Any, table: Table) -> Array:
+    """Return the values of a column: (N,) float64."""
+    values = np.asarray(column) if len(column) else np.empty(0)
+    if values.dtype.kind in "iufb" and values.ndim == 1:
+        numbers = values.astype(np.float64)
+    else:
+        wrong = [not _is_number(x) for x in column]
+        if any(wrong):
+            _raise_for_value(name, f"{value}s that are numbers", table, column, wrong.index(True))
+        numbers = np.array([float(x) for x in column])
+    for place in np.flatnonzero(np.abs(numbers) >= _LARGEST_WHOLE).tolist():
+        if value == "score" and isinstance(column[place], Integral) and int(numbers[place]) != int(column[place]):
+            _raise_for_value(name, "scores that float64 represents: whole numbers below 2^53", table, column, place)
+    return numbers
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str | bytes) or np.iscomplexobj(value):  # float() accepts complex numbers of NumPy
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _raise_for_value(name: str, rule: str, table: Table, values: Any, place: int) -> NoReturn:
+    query, document = table.queries[int(table.query[place])], table.documents[place]
+    value = values[place].item() if isinstance(values[place], np.generic) else values[place]
+    place_text = f"{short_repr(value)} for document {short_repr(document)} of query {short_repr(query)}"
+    raise_invalid(name, f"must have {rule}", Plain(place_text))
+
+
+Nested: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+_FEW_QUERIES = 16  # up to this number, lists are faster than arrays
+_FEW = 64  # scores up to this number are sorted faster by Python than by NumPy
+_ABSENT = repeat(math.nan)
+_LARGEST_WHOLE_NESTED = 1 << 53
+_DICT = frozenset((dict,))
+
+
+@dataclass(frozen=True, eq=False)
+class NestedQrels:
+    """Judgements as nested dicts of text and whole numbers.
+
+    Attributes:
+        source: {query: {document: grade}}.
+        grades: J grades, query by query.
+        lengths: number of judgements of each of the S queries.
+    """
+
+    source: Nested
+    grades: list[int]
+    lengths: list[int]
+
+    @cached_property
+    def columns(self) -> tuple[Array, Array]:
+        """Number of the query and grade of each judgement, (J,) int64 each."""
+        return np.arange(len(self.lengths)).repeat(self.lengths), np.array(self.grades, np.int64)
+
+    def restrict_to(self, run: Nested) -> "NestedQrels":
+        """Return the judgements of the queries for which a run has documents."""
+        kept = {query: judged for query, judged in self.source.items() if run.get(query)}
+        return self if len(kept) == len(self.source) else _qrels(kept)
+
+
+def qrels_of_dicts(source: Any) -> NestedQrels | None:
+    """Return judgements that are {query: {document: grade}} of text and whole numbers, not empty; None for others."""
+    if not _is_nested(source):
+        return None
+    qrels = _qrels(source)
+    return qrels if set(map(type, qrels.grades)) == {int} and _are_small(qrels.grades) else None
+
+
+def _qrels(source: Nested) -> NestedQrels:
+    return NestedQrels(source, list(_values(source)), list(map(len, source.values())))
+
+
+def is_run(source: Any) -> bool:
+    """Return whether this is {query: {document: score}} of text and finite numbers, not empty."""
+    if not _is_nested(source):
+        return False
+    try:
+        total = sum(_values(source))
+    except (TypeError, OverflowError):  # whole numbers beyond float64
+        return False
+    if type(total) is float:  # so no score is of NumPy; whole numbers are validated by _count_above
+        return math.isfinite(total)
+    if type(total) is int:
+        return _are_small(list(_values(source)))
+    return set(map(type, _values(source))) == {np.float64} and math.isfinite(total)
+
+
+def _is_nested(source: Any) -> bool:
+    """Return whether this is {text: {text: value}}, not empty."""
+    if not isinstance(source, dict) or not _DICT.issuperset(map(type, source.values())):
+        return False
+    try:  # join raises for names that are not text
+        return bool("".join(source)) and bool("".join(chain.from_iterable(source.values())))
+    except TypeError:
+        return False
+
+
+def _values(source: Nested) -> Iterable[Any]:
+    return chain.from_iterable([listed.values() for listed in source.values()])
+
+
+def _are_small(values: Sequence[int]) -> bool:
+    """Return whether float64 represents all values and the numbers next to them."""
+    return max(values) < _LARGEST_WHOLE_NESTED and min(values) > -_LARGEST_WHOLE_NESTED
+
+
+@dataclass(frozen=True, eq=False)
+class NestedDocuments:
+    """The documents of a run for the queries that count, and their judgements.
+
+    Attributes:
+        qrels: the judgements of the S queries.
+        lengths: number of documents of each of the S queries.
+        places: number of documents above each of the F documents that were judged and retrieved, query by query.
+        grades: their F grades.
+        found: number of such documents of each of the S queries.
+        tied: grades of the documents of each tie group that is ordered by names, 0 without a judgement; a list per
+            query.
+    """
+
+    qrels: NestedQrels
+    lengths: Sequence[int]
+    places: list[int] | Array
+    grades: list[int] | Array
+    found: list[int] | Array
+    tied: Sequence[Sequence[Sequence[int]]] = ()
+
+    def counts(self, level: int) -> tuple[int, int, bool, bool, int]:
+        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        by_name = sum(any(min(group) < level <= max(group) for group in groups) for groups in self.tied)
+        hits = max(self.grades, default=-1) if isinstance(self.grades, list) else int(self.grades.max(initial=-1))
+        if hits >= level:
+            return sum(self.lengths), len(self.places), True, True, by_name
+        query, grade = self.qrels.columns
+        relevant = np.array(self.lengths)[query[grade >= level]].any()
+        return sum(self.lengths), len(self.places), bool(relevant), False, by_name
+
+    def few(self, level: int) -> list[FewHits] | None:
+        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        if len(self.lengths) > _FEW_QUERIES:
+            return None
+        rankings, last, end = [], 0, 0
+        for n, found, judged in zip(self.lengths, self.found, self.qrels.lengths, strict=True):
+            first, last, start, end = last, last + found, end, end + judged
+            listed = zip(self.places[first:last], self.grades[first:last], strict=True)
+            hits = sorted([x for x in listed if x[1] >= level])
+            ideal = sorted([grade for grade in self.qrels.grades[start:end] if grade >= level], reverse=True)
+            rankings.append(FewHits([x for x, _ in hits], n, len(ideal), [x for _, x in hits], ideal))
+        return rankings
+
+    def curve(self, low: float, high: float = math.inf) -> HitCurve:
+        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        query, place, grade = self._retrieved
+        judged, grade_judged = self.qrels.columns
+        hit, relevant = ((x >= low) & (x < high) for x in (grade, grade_judged))
+        query, place, n = query[hit], place[hit], np.array(self.lengths, np.int64)
+        offsets = segments.from_counts(np.bincount(query, minlength=len(n)))
+        ones, hits_above = np.ones(len(query), np.int64), np.arange(len(query)) - offsets[query]
+        m = np.bincount(judged[relevant], minlength=len(n))
+        return hit_curve.from_arrays(ones, ones.copy(), hits_above, place, None, offsets, n, m, untied=True)
+
+    def with_grades(self, curve: HitCurve) -> HitCurve:
+        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        grade, (query, judged) = self._retrieved[2], self.qrels.columns
+        query, gained = query[judged > 0], judged[judged > 0]
+        gained = gained[np.lexsort((-gained, query))]
+        return hit_curve.attach_grades(curve, grade[grade > 0].astype(np.float64), gained.astype(np.float64))
+
+    @cached_property
+    def _retrieved(self) -> tuple[Array, Array, Array]:
+        """Query, place and grade of the judged and retrieved documents, (F,) int64 each, by query and place."""
+        query = np.arange(len(self.lengths)).repeat(self.found)
+        place, grade = np.asarray(self.places, np.int64), np.asarray(self.grades, np.int64)
+        order = np.lexsort((place, query))
+        return query, place[order], grade[order]
+
+
+def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: bool) -> NestedDocuments | None:
+    """Return the documents of a run that passes :func:`is_run`.
+
+    Args:
+        qrels: judgements.
+        run: the retrieved documents.
+        convention: how tied scores are ordered; see :func:`torch_ap.retrieval.runs.judged.judge`.
+        complete: whether judged queries without documents count.
+
+    Returns:
+        None if tables are necessary: for tied scores under a tie rule without an order, and for whole numbers that
+        float64 may not represent.
+    """
+    qrels = qrels if complete else qrels.restrict_to(run)
+    rows = [(judged, run.get(query) or {}) for query, judged in qrels.source.items()]
+    if convention == "trec9":
+        rows = [(judged, _round_to_single(listed)) for judged, listed in rows]
+    lengths = [len(listed) for _, listed in rows]
+    short = len(rows) > _FEW_QUERIES and sum(lengths) <= _FEW * len(rows)
+    if short and (documents := _short_documents(qrels, rows, lengths)) is not None:
+        return documents
+    names = [[name for name in judged if name in listed] for judged, listed in rows]
+    places, tied = list[int](), list[list[list[int]]]()
+    for (judged, listed), found_names in zip(rows, names, strict=True):
+        counts = _count_above(listed, found_names)
+        if counts is None:
+            return None
+        above, is_tied = counts
+        if is_tied:
+            if convention not in TREC_CONVENTIONS:
+                return None
+            groups = _tie_groups(listed, found_names)
+            tied.append([[judged.get(name, 0) for name in group] for group in groups if len(group) > 1])
+            before = {name: place for group in groups for place, name in enumerate(sorted(group, reverse=True))}
+            above = [place + before[name] for name, place in zip(found_names, above, strict=True)]
+        places += above
+    grades = [judged[name] for (judged, _), found_names in zip(rows, names, strict=True) for name in found_names]
+    return NestedDocuments(qrels, lengths, places, grades, list(map(len, names)), tied)
+
+
+def _short_documents(
+    qrels: NestedQrels, rows: Sequence[tuple[Nested, Nested]], lengths: Sequence[int]
+) -> NestedDocuments | None:
+    """Return the documents of many short rankings, with arrays; None for tied scores and large whole numbers."""
+    query, grades = qrels.columns
+    listed = [documents for _, documents in rows]
+    scores = np.fromiter(chain.from_iterable([documents.values() for documents in listed]), np.float64, sum(lengths))
+    if np.abs(scores).max(initial=0) >= _LARGEST_WHOLE_NESTED:
+        return None
+    judged = chain.from_iterable([map(documents.get, names, _ABSENT) for names, documents in rows])
+    judged_scores = np.fromiter(judged, np.float64, len(query))
+    retrieved = (judged_scores == judged_scores).nonzero()[0]
+    found = np.bincount(query[retrieved], minlength=len(rows))
+    above, end = many_rankings.count_above(scores, np.array(lengths), judged_scores[retrieved], found)
+    if np.count_nonzero(end - above > 1):
+        return None
+    return NestedDocuments(qrels, lengths, above, grades[retrieved], found)
+
+
+def _round_to_single(listed: Mapping[str, Any]) -> dict[str, float]:
+    with np.errstate(over="ignore"):
+        scores = np.fromiter(listed.values(), np.float64, len(listed)).astype(np.float32)
+    return dict(zip(listed, scores.tolist(), strict=True))
+
+
+def _count_above(listed: Mapping[str, Any], found: Sequence[str]) -> tuple[list[int], bool] | None:
+    """Count the documents above each of some documents.
+
+    Returns:
+        The counts, and whether one of the documents may tie with another; None for integers that float64 may not
+        represent.
+    """
+    scores: Any = [listed[name] for name in found]
+    if len(listed) <= _FEW:
+        ascending: Any = sorted(listed.values())
+        end: Any = [bisect_right(ascending, x) for x in scores]
+        tied = True in map(eq, [ascending[at - 2] for at in end], scores)
+        above = [len(listed) - at for at in end]
+    else:
+        ascending, scores = np.fromiter(listed.values(), np.float64, len(listed)), np.array(scores, np.float64)
+        ascending.sort()
+        end = ascending.searchsorted(scores, "right")
+        tied = bool(np.count_nonzero(ascending[end - 2] == scores))
+        above = (len(listed) - end).tolist()
+    if listed and not -_LARGEST_WHOLE_NESTED < ascending[0] <= ascending[-1] < _LARGEST_WHOLE_NESTED:
+        return None
+    return above, tied
+
+
+def _tie_groups(listed: Mapping[str, Any], found: Sequence[str]) -> list[list[str]]:
+    """Return the names of the documents that share the score of some documents, a list per score."""
+    groups: dict[Any, list[str]] = {listed[name]: [] for name in found}
+    for name, score in listed.items():
+        if score in groups:
+            groups[score].append(name)
+    return list(groups.values())

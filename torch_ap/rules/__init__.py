@@ -1,1 +1,0 @@
-"""Every rule about arguments, and how a message says which one is broken."""

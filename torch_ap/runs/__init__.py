@@ -1,1 +1,0 @@
-"""Judgements and runs in any form, measured in one call."""
