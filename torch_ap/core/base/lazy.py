@@ -12,6 +12,7 @@ def lazy_exports(
     homes: Sequence[str],
     modules: Sequence[str] = (),
     objects: Mapping[str, str] | None = None,
+    otherwise: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package.
 
@@ -21,23 +22,28 @@ def lazy_exports(
         homes: modules that define or export the names, relative to `torch_ap`; the first module with a name is used.
         modules: public modules of the package.
         objects: further public names with their "module:name".
+        otherwise: called with any other name; see :func:`torch_ap.core.base.deprecated.former_names`.
 
     Returns:
         `__getattr__`, which imports a name and stores it in the package, and `__dir__`.
     """
+
+    def store(name: str, value: Any) -> Any:
+        setattr(sys.modules[package], name, value)
+        return value
 
     def import_name(name: str) -> Any:
         if name in modules:
             return import_module(f"{package}.{name}")
         if objects is not None and name in objects:
             home, _, attribute = objects[name].partition(":")
-            return getattr(import_module(home), attribute)
+            return store(name, getattr(import_module(home), attribute))
         if name in names:
             for module in (import_module(f"torch_ap.{home}") for home in homes):
                 if name in getattr(module, "__all__", vars(module)):
-                    value = getattr(module, name)
-                    setattr(sys.modules[package], name, value)
-                    return value
+                    return store(name, getattr(module, name))
+        if otherwise is not None:
+            return otherwise(name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:
