@@ -36,7 +36,7 @@ def test_a_former_name_works_with_a_warning() -> None:
         assert find("rooted")(4) == 2
     with pytest.raises(AttributeError, match=r"`torch_ap.old.cbrt` was removed: use `pow`"):
         find("cbrt")
-    with pytest.raises(AttributeError, match="module 'torch_ap.old' has no attribute 'sine'"):
+    with pytest.raises(AttributeError, match=r"module 'torch_ap\.old' has no attribute 'sine'"):
         find("sine")
 
 
