@@ -1,6 +1,7 @@
 """Interrupts and a lack of memory: the state afterwards is the state before or after the call."""
 
 import copy
+import faulthandler
 import functools
 import os
 import pathlib
@@ -8,10 +9,10 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 import torch
@@ -164,24 +165,26 @@ def test_an_interrupt_before_any_instruction_leaves_a_whole_state(name, way):
     assert interrupts >= len(places) // 2  # caches make some runs shorter than the counted run
 
 
-@pytest.mark.no_cover  # an interrupt inside the lock of coverage would never release it
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
-@each("name, way", {f"{name}-{way}": (name, way) for name in ("binary", "query_map") for way in WAYS})
-def test_a_signal_leaves_a_whole_state(name, way, monkeypatch):
-    if threading.current_thread() is not threading.main_thread():
-        pytest.skip("signals reach the main thread alone")
-    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # Python ignores an interrupt of a finalizer
-    outcomes, draw, armed = outcomes_of(name, way), random.Random(name + way), []
-    metric, start = copy.deepcopy(outcomes.metric), time.perf_counter()
-    outcomes.call(metric)
-    duration = time.perf_counter() - start
+SIGNAL_KINDS = ("binary", "query_map")
+
+
+def send_signals():
+    """Send signals at random times during each method, in its own process, and print the number of calls."""
+    warnings.simplefilter("ignore", UserWarning)
+    faulthandler.dump_traceback_later(300, exit=True)
+    sys.unraisablehook = lambda _: None  # Python ignores an interrupt of a finalizer
+    armed = []
 
     def interrupt(*_):
         if armed:
             raise KeyboardInterrupt
 
-    earlier = signal.signal(signal.SIGALRM, interrupt)
-    try:
+    signal.signal(signal.SIGALRM, interrupt)
+    for name, way in product(SIGNAL_KINDS, WAYS):
+        outcomes, draw, interrupts = outcomes_of(name, way), random.Random(name + way), 0
+        metric, start = copy.deepcopy(outcomes.metric), time.perf_counter()
+        outcomes.call(metric)
+        duration = time.perf_counter() - start
         for _ in range(SIGNALS):
             metric = copy.deepcopy(outcomes.metric)
             try:
@@ -191,10 +194,33 @@ def test_a_signal_leaves_a_whole_state(name, way, monkeypatch):
                 armed.clear()
             except KeyboardInterrupt:
                 armed.clear()
+                interrupts += 1
             signal.setitimer(signal.ITIMER_REAL, 0)
             outcomes.check(metric)
-    finally:
-        signal.signal(signal.SIGALRM, earlier)
+        print(name, way, interrupts)
+
+
+@pytest.mark.no_cover
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+def test_a_signal_leaves_a_whole_state():
+    lines = run_in_process("send_signals")
+    assert [tuple(line[:2]) for line in lines] == list(product(SIGNAL_KINDS, WAYS))
+    assert any(int(line[2]) for line in lines)
+
+
+def run_in_process(function, **environment):
+    """Run a function of this file in a process of its own and return the words of the lines that it prints."""
+    code = f"from tests.laws.test_interrupts import {function}; {function}()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=PACKAGE.parent,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 @each("name", KINDS)
@@ -281,13 +307,8 @@ def _run_out_of_memory():
 @pytest.mark.no_cover
 @pytest.mark.skipif(not STATM.exists(), reason="needs the memory map of Linux")
 def test_a_lack_of_memory_leaves_a_whole_state():
-    code = "from tests.laws.test_interrupts import run_out_of_memory; run_out_of_memory()"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=PACKAGE.parent, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    failures = {(name, way): int(count) for name, way, count in map(str.split, done.stdout.splitlines())}
+    lines = run_in_process("run_out_of_memory", OMP_NUM_THREADS="1", MALLOC_ARENA_MAX="1")
+    failures = {(name, way): int(count) for name, way, count in lines}
     assert list(failures) == [(name, way) for name, ways in LIMITED_WAYS.items() for way in ways]
     for name, ways in LIMITED_WAYS.items():
         assert any(failures[name, way] for way in ways), name
