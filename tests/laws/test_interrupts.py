@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -249,9 +250,10 @@ def test_a_failed_move_leaves_all_states_on_their_device(name):
 # -- a lack of memory
 
 FREE = (1, 6)  # blocks of each size available to a call
-LIMITED_WAYS = dict.fromkeys(KINDS, ("update", "forward", "merge_state", "reset", "compute"))
+LIMITED_WAYS = ("update", "forward", "merge_state", "reset", "compute")
 # NumPy 2.4 crashes without memory for the buffer of a cast, which the precision of detections needs
-LIMITED_WAYS |= dict.fromkeys(("coco", "coco_matched"), ("update", "merge_state", "reset"))
+CRASHING = {(name, way) for name in ("coco", "coco_matched") for way in ("forward", "compute")}
+CRASH = -1
 STATM = pathlib.Path("/proc/self/statm")
 
 
@@ -274,41 +276,56 @@ def run_out_of_memory():
 
     The calls run in a thread, because its stack is allocated beforehand; the stack of the process would grow.
     """
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_run_out_of_memory).result()
-
-
-def _run_out_of_memory():
-    import resource
-
     warnings.simplefilter("ignore", UserWarning)
     torch.set_num_threads(1)
+    with ThreadPoolExecutor(1) as pool:
+        for name, way in product(KINDS, LIMITED_WAYS):
+            outcomes = outcomes_of(name, way, 800 if name.startswith(("coco", "embed")) else 4000)
+            run = call_in_fork if (name, way) in CRASHING else call_without_memory
+            print(name, way, *(pool.submit(run, outcomes, blocks).result() for blocks in FREE), flush=True)
+
+
+def call_in_fork(outcomes, blocks):
+    """Return the result of :func:`call_without_memory` in a fork of this process, or CRASH."""
+    child = os.fork()
+    if not child:
+        os._exit(call_without_memory(outcomes, blocks))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return CRASH if code < 0 else code
+
+
+def call_without_memory(outcomes, blocks):
+    """Return 1 if a method ran out of memory, 0 if it did not, and 2 if the state is neither of the two states."""
+    import resource
+
     _, most = resource.getrlimit(resource.RLIMIT_AS)
-    for name in KINDS:
-        for way in LIMITED_WAYS[name]:
-            outcomes, failures = outcomes_of(name, way, 800 if name.startswith(("coco", "embed")) else 4000), 0
-            for blocks in FREE:
-                metric = copy.deepcopy(outcomes.metric)
-                used = int(STATM.read_text().split()[0]) * resource.getpagesize()
-                resource.setrlimit(resource.RLIMIT_AS, (used + (blocks << 16), most))
-                ballast = []
-                try:
-                    ballast = use_memory(blocks)
-                    outcomes.call(metric)
-                except (MemoryError, RuntimeError) as error:
-                    failures += isinstance(error, MemoryError) or "memory" in str(error)
-                finally:
-                    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-                del ballast
-                outcomes.check(metric)
-            print(name, way, failures)
+    metric, failed = copy.deepcopy(outcomes.metric), 0
+    used = int(STATM.read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (blocks << 16), most))
+    ballast = []
+    try:
+        ballast = use_memory(blocks)
+        outcomes.call(metric)
+    except (MemoryError, RuntimeError) as error:
+        failed = int(isinstance(error, MemoryError) or "memory" in str(error))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    del ballast
+    try:
+        outcomes.check(metric)
+    except AssertionError:
+        traceback.print_exc()
+        return 2
+    return failed
 
 
 @pytest.mark.no_cover
 @pytest.mark.skipif(not STATM.exists(), reason="needs the memory map of Linux")
 def test_a_lack_of_memory_leaves_a_whole_state():
     lines = run_in_process("run_out_of_memory", OMP_NUM_THREADS="1", MALLOC_ARENA_MAX="1")
-    failures = {(name, way): int(count) for name, way, count in lines}
-    assert list(failures) == [(name, way) for name, ways in LIMITED_WAYS.items() for way in ways]
-    for name, ways in LIMITED_WAYS.items():
-        assert any(failures[name, way] for way in ways), name
+    failures = {(name, way): set(map(int, counts)) for name, way, *counts in lines}
+    assert list(failures) == list(product(KINDS, LIMITED_WAYS))
+    assert {pair for pair, codes in failures.items() if CRASH in codes} <= CRASHING
+    assert not {pair for pair, codes in failures.items() if codes - {CRASH, 0, 1}}
+    for name in KINDS:
+        assert any(1 in failures[name, way] for way in LIMITED_WAYS), name
