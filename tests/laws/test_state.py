@@ -10,6 +10,7 @@ import warnings
 import pytest
 import torch
 import torchmetrics
+from distributed import protocol
 from torchmetrics import MetricCollection
 
 import torch_ap
@@ -511,7 +512,6 @@ def test_dask_pickles_metrics(monkeypatch):
 
 
 def test_a_metric_that_dask_has_sent_can_be_updated():
-    protocol = pytest.importorskip("distributed.protocol")
     metric = torch_ap.BinaryAveragePrecision()
     batch = torch.tensor([0.9, 0.2, 0.6]), torch.tensor([1, 1, 0])
     metric.update(*batch)
