@@ -349,25 +349,23 @@ def _first_choices(choices: Any, free: Any) -> Any:
         choices: (n, k, w) from :meth:`_Block.choices`; overwritten.
         free: (n, w) int64, the criteria without a match of each ground truth.
     """
+    rows, kinds, width = choices.shape
     choices &= free[:, None]
-    _keep_first(choices.reshape(len(choices), -1))
-    match = choices[:, 0]
-    if choices.shape[1] == 2:
-        match |= choices[:, 1]
-    return match
-
-
-def _keep_first(words: Any) -> None:
-    """Keep each bit in the first column of each row that contains it, in place; ``words`` is (n, m)."""
-    width = words.shape[1]
-    if isinstance(words, Tensor) or width <= _NARROW:
+    words = choices.reshape(rows, kinds * width)
+    if kinds * width > _NARROW and type(words) is np.ndarray:
+        seen = np.bitwise_or.accumulate(words, 1)
+        np.bitwise_xor(seen[:, 1:], seen[:, :-1], out=words[:, 1:])
+    else:
         seen, shift = words + 0, 1
-        while shift < width:
+        while shift < kinds * width:
             seen[:, shift:] = seen[:, shift:] | seen[:, :-shift]
             shift *= 2
-    else:
-        seen = np.bitwise_or.accumulate(words, 1)
-    arrays.namespace(words).bitwise_xor(seen[:, 1:], seen[:, :-1], out=words[:, 1:])
+        words[:, 1:] = seen[:, 1:] ^ seen[:, :-1]
+    if kinds == 1:
+        return words
+    match = choices[:, 0]
+    match |= choices[:, 1]
+    return match
 
 
 def best_pairs(pairs: Pairs) -> Pairs:
