@@ -109,7 +109,7 @@ def find_public(
 
 
 def link_names(app: Sphinx, page: nodes.document, name: str) -> None:
-    """Link public names that are code in a text: `functional.hit_curve(preds, target)`."""
+    """Link public names that are code in a text: `curves.hit_curve(preds, target)`."""
     objects = app.env.domains.python_domain.objects
     for code in list(page.findall(nodes.literal)):
         said = code.astext().partition("(")[0]

@@ -41,7 +41,8 @@ from torch import Tensor
 
 from torch_ap import BinaryAveragePrecision, plot
 from torch_ap.core.base.options import Interpolation
-from torch_ap.functional import Curve, curve
+from torch_ap.curves import Curve
+from torch_ap.functional import binary_curve
 
 FOLDER = Path("figures")
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.5"
@@ -50,7 +51,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "0.5"
 def ranked(hits: str, name: str = "", interpolation: Interpolation = None) -> Curve:
     """Return the curve of a ranking, written as hits and misses from the best item on: "1101"."""
     target = torch.tensor([int(x) for x in hits])
-    return curve(-torch.arange(len(hits)), target, name=name, interpolation=interpolation)
+    return binary_curve(-torch.arange(len(hits)), target, name=name, interpolation=interpolation)
 
 
 def canvas(width: float = 6.4, height: float = 4.8, columns: int = 1) -> tuple[Figure, list[Axes]]:
@@ -78,7 +79,7 @@ def ranking_of(recall: Callable[[Tensor], Tensor], n: int, m: int, name: str) ->
     """Return the curve of n items, m of them hits, whose recall r(t), t in [0, 1], is closest to the function."""
     depth = torch.linspace(0, 1, n + 1, dtype=torch.float64)
     found = (recall(depth) * m + 0.5).floor()
-    return curve(-torch.arange(n), found.diff().clamp(0, 1).long(), name=name)
+    return binary_curve(-torch.arange(n), found.diff().clamp(0, 1).long(), name=name)
 
 
 def with_average_precision(wanted: float, make: Callable[[float], Curve], low: float, high: float) -> Curve:
@@ -118,7 +119,7 @@ def zhu_3() -> Figure:
 
     def simulated(name: str, spread: float) -> Callable[[float], Curve]:
         target = torch.cat([torch.ones(m), torch.zeros(n - m)]).long()
-        return lambda shift: curve(torch.cat([shift + spread * normal(m), normal(n - m)]), target, name=name)
+        return lambda shift: binary_curve(torch.cat([shift + spread * normal(m), normal(n - m)]), target, name=name)
 
     printed = {"RBF-T": (0.2560, 1.4), "RBF-G": (0.2543, 1.2), "KNN": (0.1800, 1.4), "SVM": (0.1766, 1.2)}
     curves = [with_average_precision(value, simulated(name, spread), 0, 3) for name, (value, spread) in printed.items()]
@@ -159,8 +160,8 @@ def gorman_12_scores() -> Figure:
     scores = [0.349, -1.084, -0.270, 0.360, 0.898, -1.923, 0.552, -2.273, -1.986, -0.122, -1.738, -3.082]
     preds, target = torch.tensor(scores), torch.tensor([1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 0, 0])
     figure, (left, right) = canvas(11, 4.4, 2)
-    plot.precision_recall(curve(preds, target, interpolation="trapezoid", name="points joined"), ax=left)
-    plot.precision_recall(curve(preds, target, name="as AP sums them"), ax=right)
+    plot.precision_recall(binary_curve(preds, target, interpolation="trapezoid", name="points joined"), ax=left)
+    plot.precision_recall(binary_curve(preds, target, name="as AP sums them"), ax=right)
     return figure
 
 
@@ -168,7 +169,7 @@ def gorman_large() -> Figure:
     generator = torch.Generator().manual_seed(0)
     scores = torch.cat([torch.randn(3000, generator=generator), torch.randn(5000, generator=generator) - 2])
     figure, (ax,) = canvas()
-    plot.precision_recall(curve(scores, torch.arange(8000).lt(3000), name="8,000 items"), ax=ax)
+    plot.precision_recall(binary_curve(scores, torch.arange(8000).lt(3000), name="8,000 items"), ax=ax)
     return figure
 
 
@@ -186,7 +187,7 @@ def gorman_models() -> Figure:
         "B": [0.55, 0.59, 0.88, 0.97, 0.20, 0.09, 0.43, 0.32],
     }
     figure, (ax,) = canvas()
-    plot.precision_recall([curve(torch.tensor(x), target, name=name) for name, x in scores.items()], ax=ax)
+    plot.precision_recall([binary_curve(torch.tensor(x), target, name=name) for name, x in scores.items()], ax=ax)
     return figure
 
 
@@ -195,7 +196,7 @@ def gorman_rectangles() -> Figure:
     right = [0.217, -0.542, 0.891, 0.596, 1.636, 0.689]
     wrong = [-2.281, -1.213, 0.897, 0.777, -0.433, -0.984, -0.617, -1.045, -0.966, -0.831]
     figure, (ax,) = canvas()
-    plot.average_precision_rectangles(curve(torch.tensor(right + wrong), torch.arange(16).lt(6)), ax=ax)
+    plot.average_precision_rectangles(binary_curve(torch.tensor(right + wrong), torch.arange(16).lt(6)), ax=ax)
     return figure
 
 
@@ -206,7 +207,7 @@ def gorman_at_3() -> Figure:
     top = BinaryAveragePrecision(top_k=3)
     top.update(scores, target)
     figure, (left, right) = canvas(11, 4.4, 2)
-    plot.average_precision_rectangles(curve(scores, target), ax=left)
+    plot.average_precision_rectangles(binary_curve(scores, target), ax=left)
     plot.average_precision_rectangles(top, ax=right)
     return figure
 

@@ -34,6 +34,7 @@ classification                   metrics of classifiers, the first four above
 retrieval                        metrics over queries, named Retrieval...
 detection                        metrics of object detectors
 functional                       these measures and more as functions of tensors
+curves                           curves of rankings, and functions of hit curves
 inference                        chance level, intervals, comparisons
 report                           writes the results of a metric as one page
 ===============================  =====================================================================
@@ -51,7 +52,7 @@ from torch_ap.core.base.lazy import lazy_exports
 from torch_ap.core.measures.names import METRICS
 
 if TYPE_CHECKING:
-    from torch_ap import classification, detection, functional, inference, retrieval
+    from torch_ap import classification, curves, detection, functional, inference, retrieval
     from torch_ap.classification import (
         AveragePrecision,
         BinaryAveragePrecision,
@@ -113,6 +114,7 @@ __all__ = [
     "VOCMeanAveragePrecision",
     "__version__",
     "classification",
+    "curves",
     "detection",
     "evaluate",
     "functional",
@@ -130,5 +132,5 @@ __getattr__, __dir__ = lazy_exports(
         *("core.measures.convention", "core.metric.merging", "classification", "retrieval", "detection", "reports"),
         "retrieval.runs.evaluate",
     ),
-    ("classification", "detection", "files", "functional", "inference", "plot", "retrieval"),
+    ("classification", "curves", "detection", "files", "functional", "inference", "plot", "retrieval"),
 )

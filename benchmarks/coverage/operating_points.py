@@ -33,7 +33,7 @@ def chosen(
     for _ in range(repetitions):
         target = (torch.rand(n, generator=generator) < share).long()
         scores = torch.randn(n, generator=generator, dtype=torch.float64) + distance * target
-        curve = functional.curve(scores, target)
+        curve = functional.binary_curve(scores, target)
         for method in _METHODS:
             point = curve.operating_point(**_WANTED[wanted], method=method, n_resamples=_REPLICATES)
             if torch.isnan(point.threshold):

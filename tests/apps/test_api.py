@@ -18,7 +18,7 @@ from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.support.paths import ROOT
 from tests.support.tolerances import REORDERED
-from torch_ap import functional, inference
+from torch_ap import curves, detection, functional, inference, retrieval
 from torch_ap.cli import main
 from torch_ap.core.base.options import TopK, TopKs
 from torch_ap.inference.record import Result
@@ -97,7 +97,7 @@ EXCEPT = {
     },
     ("functional.voc_mean_average_precision", "interpolation"): "all-points",
     ("VOCMeanAveragePrecision", "interpolation"): "all-points",
-    ("functional.voc_curve", "interpolation"): "all-points",
+    ("detection.curves.voc_curve", "interpolation"): "all-points",
     ("functional.kitti_mean_average_precision", "interpolation"): "40-point",
     ("evaluate", "denominator"): "relevant",
 }
@@ -257,10 +257,13 @@ def test_results_are_on_the_device_of_the_input(row):
     assert {x.dtype for x in values} <= {torch.float64, torch.int64}
 
 
-TUPLES = {name: value for name, value in members(functional).items() if hasattr(value, "_fields")}
-
-
-RETURNED = {x: inspect.signature(f).return_annotation for x, f in members(functional).items() if inspect.isfunction(f)}
+OF_TENSORS = {  # public names of the modules of functions
+    name: value
+    for module in (functional, curves, detection.pairs, detection.curves, retrieval)
+    for name, value in members(module).items()
+}
+TUPLES = {name: value for name, value in OF_TENSORS.items() if hasattr(value, "_fields")}
+RETURNED = {x: inspect.signature(f).return_annotation for x, f in OF_TENSORS.items() if inspect.isfunction(f)}
 OF_TUPLES = {x for x, kind in RETURNED.items() if kind in (*TUPLES.values(), functional.Counts)}
 
 
@@ -269,13 +272,13 @@ def test_every_tuple_of_functional_is_on_the_page():
     assert rows == {name: {x for x, kind in RETURNED.items() if kind is TUPLES[name]} for name in TUPLES}
     others = {kind for x, kind in RETURNED.items() if x not in OF_TUPLES}
     records = {
-        functional.Curve,
-        list[functional.Curve],
+        curves.Curve,
+        list[curves.Curve],
         functional.QueryCurve,
         functional.EmbeddingRetrieval,
         functional.Recommendation,
     }
-    assert others == {Tensor, dict[str, Any], dict[str, Tensor], *records}
+    assert others == {Tensor, tuple[Tensor, Tensor, Tensor], dict[str, Any], dict[str, Tensor], *records}
     assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
     assert functional.Counts.__dataclass_params__.frozen
 
@@ -310,7 +313,7 @@ def test_results_of_functional_have_the_documented_dtypes(which, dtype):
 
 def test_dtypes_of_thresholds_that_are_the_exceptions_of_the_page():
     scores, target = torch.tensor([3, 2, 1]), torch.tensor([1, 0, 1])
-    assert functional.precision_at_recall(scores, target, 0.5).threshold.dtype == torch.float64
+    assert functional.binary_precision_at_fixed_recall(scores, target, 0.5).threshold.dtype == torch.float64
     assert functional.precision_recall_curve(scores, target).thresholds.dtype == torch.int64
     for given, dtype in (([0.5], torch.float32), (3, torch.float32), (torch.tensor([0.5]).double(), torch.float64)):
         found = functional.precision_recall_curve(scores / 4, target, thresholds=given)
@@ -432,7 +435,7 @@ def test_curves_of_metrics_equal_the_page(kind):
         assert list(parameters(kind.curve)) == ["self", *([] if takes == "-" else takes)]
         text = str(inspect.signature(kind.curve).return_annotation)
         assert gives[0] in text
-        record = functional.QueryCurve if gives[0] == "QueryCurve" else functional.Curve
+        record = functional.QueryCurve if gives[0] == "QueryCurve" else curves.Curve
         assert record.__name__ in text
 
 
@@ -452,7 +455,7 @@ def test_methods_of_curves_equal_the_page():
     found = {}
     for names, _, takes in table("| method of `Curve` |"):
         found |= {name: ["self", *([] if takes == "-" else takes)] for name in names}
-    own = {name: f for name, f in vars(functional.Curve).items() if inspect.isfunction(f) and name[0] != "_"}
+    own = {name: f for name, f in vars(curves.Curve).items() if inspect.isfunction(f) and name[0] != "_"}
     assert found == {name: list(parameters(f)) for name, f in own.items()}
 
 

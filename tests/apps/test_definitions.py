@@ -77,7 +77,7 @@ def test_the_index_has_everything_that_is_public_and_nothing_else():
     named = {name.partition("(")[0] for row in index for name in re.findall(r"`([^`]+)`", row[2])}
     public = {
         f"{module}.{name}"
-        for module in ("functional", "detection.pairs", *INFERENCE)
+        for module in ("functional", "curves", "detection.curves", "detection.pairs", *INFERENCE)
         for name in importlib.import_module(f"torch_ap.{module}").__all__
         if inspect.isfunction(resolve(f"{module}.{name}"))
     }

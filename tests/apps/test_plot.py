@@ -28,6 +28,7 @@ from torch_ap import (
     MultilabelAveragePrecision,
     RetrievalMAP,
     VOCMeanAveragePrecision,
+    curves,
     functional,
     inference,
     plot,
@@ -132,7 +133,7 @@ RANKINGS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=1,
 @given(RANKINGS, st.sampled_from(CONVENTIONS))
 def test_the_area_under_the_line_is_the_average_precision(items, convention):
     scores, target = torch.tensor(items, dtype=torch.float64).T
-    curve = functional.curve(scores, target.long(), **convention)
+    curve = functional.binary_curve(scores, target.long(), **convention)
     x, y = vertices.line(curve)
     if not target.sum():
         assert not len(x)
@@ -147,7 +148,7 @@ LEVELS = ["11-point", "11-point-arange", "101-point", "11-point-trec9", "11-poin
 @given(RANKINGS, st.sampled_from(["grouped", "optimistic", "pessimistic"]), st.sampled_from(LEVELS))
 def test_the_mean_height_of_the_levels_is_the_average_precision(items, ties, interpolation):
     scores, target = torch.tensor(items, dtype=torch.float64).T
-    curve = functional.curve(scores, target.long(), ties=ties, interpolation=interpolation)
+    curve = functional.binary_curve(scores, target.long(), ties=ties, interpolation=interpolation)
     if target.sum():
         height = vertices.levels(curve).precision
         assert height.mean() == pytest.approx(float(curve.average_precision), abs=REORDERED)
@@ -157,7 +158,7 @@ def test_the_mean_height_of_the_levels_is_the_average_precision(items, ties, int
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
 def test_the_line_is_drawn(convention, ax):
-    curve = functional.curve(*ranking(40, levels=3), **convention)
+    curve = functional.binary_curve(*ranking(40, levels=3), **convention)
     plot.precision_recall(curve, ax=ax)
     assert area(ax.lines[0]) == pytest.approx(float(curve.average_precision))
     plot.average_precision_rectangles(curve, ax=ax)
@@ -183,7 +184,7 @@ LEVELS = ["11-point", "11-point-arange", "11-point-trec9", "11-point-trec10", to
 @pytest.mark.parametrize("interpolation", LEVELS, ids=str)
 @pytest.mark.parametrize("draw", [plot.precision_recall, RECTANGLES])
 def test_the_mean_over_recall_levels_is_the_average_precision(draw, interpolation, ax):
-    curve = functional.curve(*ranking(levels=3), interpolation=interpolation)
+    curve = functional.binary_curve(*ranking(levels=3), interpolation=interpolation)
     draw(curve, ax=ax)
     heights = [x.get_height() for x in ax.patches] or ax.lines[1].get_ydata()
     assert len(heights) == (11 if isinstance(interpolation, str) else 3)
@@ -192,14 +193,14 @@ def test_the_mean_over_recall_levels_is_the_average_precision(draw, interpolatio
 
 def test_weights_widen_the_steps(ax):
     scores, target = ranking(30)
-    curve = functional.curve(scores, target, weights=torch.rand(30, generator=torch.Generator().manual_seed(1)))
+    curve = functional.binary_curve(scores, target, weights=torch.rand(30, generator=torch.Generator().manual_seed(1)))
     plot.precision_recall(curve, ax=ax)
     assert area(ax.lines[0]) == pytest.approx(float(curve.average_precision))
 
 
 def test_the_step_is_scikit_learns(ax):
     scores, target = ranking(200, levels=4)
-    plot.precision_recall(functional.curve(scores, target), ax=ax, chance_level=False)
+    plot.precision_recall(functional.binary_curve(scores, target), ax=ax, chance_level=False)
     theirs = PrecisionRecallDisplay.from_predictions(target, scores, ax=ax).line_
     assert theirs.get_drawstyle() == "steps-post"  # over descending recall
     recall, precision = (x[::-1] for x in theirs.get_data())
@@ -223,7 +224,7 @@ def test_a_detector_that_misses_objects_falls_to_0(ax):
 
 @pytest.mark.parametrize("interpolation", [None, "trapezoid"])
 def test_many_points_are_drawn_by_some_thousands_of_them(interpolation, ax, monkeypatch):
-    curve = functional.curve(*ranking(300_000, 2.0, 0.5), interpolation=interpolation)
+    curve = functional.binary_curve(*ranking(300_000, 2.0, 0.5), interpolation=interpolation)
     plot.precision_recall(curve, ax=ax)
     x, y = ax.lines[0].get_data()
     assert len(x) < 40_000
@@ -265,7 +266,7 @@ def test_decimation_keeps_ends_and_extremes(values, repeats, descending):
 
 @pytest.mark.parametrize("draw", [*OF_CURVES.values(), RECTANGLES])
 def test_every_picture_of_many_points_is_small(draw, ax):
-    draw(functional.curve(*ranking(100_000)), ax=ax)
+    draw(functional.binary_curve(*ranking(100_000)), ax=ax)
     assert sum(len(x.get_xdata()) for x in ax.lines) < 120_000
 
 
@@ -276,27 +277,27 @@ def test_every_picture_of_many_points_is_small(draw, ax):
 @pytest.mark.parametrize("ties", ["grouped", "optimistic", "pessimistic"])
 def test_hit_curves(fraction, ties, ax):
     scores, target = ranking(200, levels=2)
-    plot.hit_curve(functional.curve(scores, target, ties=ties), ax=ax, fraction=fraction)
+    plot.hit_curve(functional.binary_curve(scores, target, ties=ties), ax=ax, fraction=fraction)
     ideal, random, line = ax.lines
     t = torch.linspace(0, 1, 21).double() * (1 if fraction else 200)
     for found, expected in (
-        (line, functional.hit_curve(scores, target, t, fraction=fraction, ties=ties)),
-        (ideal, functional.ideal_hit_curve(200, int(target.sum()), t, fraction=fraction)),
-        (random, functional.random_hit_curve(200, int(target.sum()), t, fraction=fraction)),
+        (line, curves.hit_curve(scores, target, t, fraction=fraction, ties=ties)),
+        (ideal, curves.hit_curve(target, target, t, fraction=fraction)),
+        (random, curves.hit_curve(torch.zeros(200), target, t, fraction=fraction)),
     ):
         assert np.interp(t, *found.get_data()) == pytest.approx(expected.hits.numpy())
     assert legend(ax)[1:] == ["ideal", "random"]
 
 
 def test_hit_curves_of_different_sizes_have_their_own_references(ax):
-    plot.hit_curve([functional.curve(*ranking(n)) for n in (50, 90)], ax=ax)
+    plot.hit_curve([functional.binary_curve(*ranking(n)) for n in (50, 90)], ax=ax)
     assert len(ax.lines) == 6
-    plot.hit_curve(functional.curve(*ranking(50)), ax=ax, ideal=False, random=False)
+    plot.hit_curve(functional.binary_curve(*ranking(50)), ax=ax, ideal=False, random=False)
     assert len(ax.lines) == 7
 
 
 def test_thresholds(ax):
-    curve = functional.curve(*ranking(60), name="a")
+    curve = functional.binary_curve(*ranking(60), name="a")
     plot.f_beta_thresholds(curve, ax=ax, beta=2.0)
     line, mark, precision, recall = ax.lines
     for found, values in ((line, curve.f_beta(2.0)), (precision, curve.precision), (recall, curve.recall)):
@@ -309,13 +310,15 @@ def test_thresholds(ax):
 
 
 def test_thresholds_of_several_are_sorted_by_their_best(ax):
-    plot.f_beta_thresholds({x: functional.curve(*ranking(60, shift)) for x, shift in (("a", 1), ("b", 3))}, ax=ax)
+    plot.f_beta_thresholds(
+        {x: functional.binary_curve(*ranking(60, shift)) for x, shift in (("a", 1), ("b", 3))}, ax=ax
+    )
     assert [x.split()[1] for x in legend(ax)] == ["b", "a"]
 
 
 def test_infinite_scores_have_no_place_among_thresholds(ax):
     scores = torch.tensor([torch.inf, 2, 1, -torch.inf])
-    drawn(plot.f_beta_thresholds(functional.curve(scores, torch.tensor([1, 0, 1, 0])), ax=ax))
+    drawn(plot.f_beta_thresholds(functional.binary_curve(scores, torch.tensor([1, 0, 1, 0])), ax=ax))
     assert ax.lines[0].get_xdata().tolist() == [1, 2]
 
 
@@ -345,12 +348,12 @@ def test_one_system_by_name(ax):
 
 
 def test_bars_have_names_of_their_own(ax):
-    curves = [functional.curve(*ranking(60, shift), ties="expected") for shift in (1, 3)]
+    curves = [functional.binary_curve(*ranking(60, shift), ties="expected") for shift in (1, 3)]
     plot.per_class(curves, ax=ax)
     assert [x.get_text()[0] for x in ax.get_yticklabels()] == ["1", "0"]
     assert any(hasattr(x, "has_xerr") for x in ax.containers), "without ties the interval is that of grouped ones"
     with pytest.raises(ValueError, match="`curves` must have different names, got 'a' twice"):
-        plot.per_class([functional.curve(*ranking(60, shift), name="a") for shift in (1, 3)])
+        plot.per_class([functional.binary_curve(*ranking(60, shift), name="a") for shift in (1, 3)])
 
 
 def whiskers(ax):
@@ -387,7 +390,7 @@ def test_curves_of_detectors_have_no_interval(ax):
 
 
 def test_curves_by_name_are_bars_of_one_system(ax):
-    plot.per_class({x: functional.curve(*ranking(60, shift)) for x, shift in (("a", 1), ("b", 3))}, ax=ax)
+    plot.per_class({x: functional.binary_curve(*ranking(60, shift)) for x, shift in (("a", 1), ("b", 3))}, ax=ax)
     assert [x.get_text()[0] for x in ax.get_yticklabels()] == ["b", "a"]
 
 
@@ -488,7 +491,7 @@ def test_iso_lines_have_their_f(beta, ax):
 
 def test_the_band_equals_inference(ax):
     scores, target = ranking(80)
-    plot.precision_recall(functional.curve(scores, target), ax=ax, band=True, confidence_level=0.8)
+    plot.precision_recall(functional.binary_curve(scores, target), ax=ax, band=True, confidence_level=0.8)
     found = inference.precision_band(scores, target, confidence_level=0.8)
     corners = ax.collections[0].get_paths()[0].vertices
     assert corners[1:102, 1] == pytest.approx(found.low.numpy())
@@ -497,7 +500,7 @@ def test_the_band_equals_inference(ax):
 
 @pytest.mark.parametrize("wanted", [{"beta": 2.0}, {"recall": 0.8}, {"precision": 0.7}])
 def test_operating_points(wanted, ax):
-    curve = functional.curve(*ranking())
+    curve = functional.binary_curve(*ranking())
     plot.precision_recall(curve, ax=ax, **wanted)
     found = curve.operating_point(**wanted)
     mark = ax.lines[1]
@@ -510,16 +513,16 @@ def test_operating_points(wanted, ax):
 
 
 def test_an_operating_point_that_does_not_exist_is_not_marked(ax):
-    plot.precision_recall(functional.curve(torch.tensor([2.0, 1]), torch.tensor([0, 1])), ax=ax, precision=0.9)
+    plot.precision_recall(functional.binary_curve(torch.tensor([2.0, 1]), torch.tensor([0, 1])), ax=ax, precision=0.9)
     assert legend(ax) == ["0.500", "chance level of precision: 0.500"]
 
 
 def test_chance_levels(ax):
-    same = [functional.curve(*ranking(100, shift)) for shift in (1, 2)]
+    same = [functional.binary_curve(*ranking(100, shift)) for shift in (1, 2)]
     plot.precision_recall(same, ax=ax)
     assert ax.lines[-1].get_ydata()[0] == float(same[0].chance_level)
     assert legend(ax)[-1] == f"chance level of precision: {float(same[0].chance_level):.3f}"
-    other = functional.curve(*ranking(100, share=0.7))
+    other = functional.binary_curve(*ranking(100, share=0.7))
     low, high = float(same[0].chance_level), float(other.chance_level)
     ax.clear()
     plot.precision_recall([same[0], other], ax=ax)
@@ -547,7 +550,7 @@ def test_curves_of_queries_are_trecs(ax):
 
 
 def test_legends_are_sorted_by_average_precision_and_show_it(ax):
-    curves = {str(shift): functional.curve(*ranking(300, shift)) for shift in (1, 3, 0, 2)}
+    curves = {str(shift): functional.binary_curve(*ranking(300, shift)) for shift in (1, 3, 0, 2)}
     plot.precision_recall(curves, ax=ax)
     expected = [f"{float(curves[x].average_precision):.3f}  {x}" for x in "3210"]
     assert legend(ax)[:4] == expected
@@ -595,12 +598,12 @@ STRANGE = [
 @pytest.mark.parametrize("draw", [*OF_CURVES.values(), lambda x, ax: plot.query_differences(x, ax=ax), RECTANGLES])
 def test_names_are_shown_as_they_are(draw, ax):
     if draw in OF_CURVES.values():
-        draw({name: functional.curve(*ranking(30)) for name in STRANGE}, ax=ax)
+        draw({name: functional.binary_curve(*ranking(30)) for name in STRANGE}, ax=ax)
         texts = [*legend(ax), *(x.get_text() for x in ax.get_yticklabels())]
         for name in ("a_b", "_hidden", r"\$x\$"):
             assert any(name in x for x in texts)
     elif draw is RECTANGLES:
-        draw(functional.curve(*ranking(30), name="$"), ax=ax)
+        draw(functional.binary_curve(*ranking(30), name="$"), ax=ax)
     else:
         draw({"a$b$": run(2), "_c": run(1)}, ax)
     drawn(ax)
@@ -661,7 +664,7 @@ def test_the_mean_precision_over_recall_has_the_mean_as_area(ax):
 
 @pytest.mark.parametrize("draw", [plot.precision_recall, plot.f_beta_thresholds])
 def test_the_mean_of_no_curves_is_no_line(draw, ax):
-    for nothing in ([], functional.curve(torch.tensor([0.5, 0.4]), torch.tensor([0, 0]))):
+    for nothing in ([], functional.binary_curve(torch.tensor([0.5, 0.4]), torch.tensor([0, 0]))):
         drawn(draw(nothing, ax=ax, mean=True))
         assert not any(np.isfinite(x.get_ydata()).any() for x in ax.lines if x.get_linewidth() > 3)
 
@@ -702,7 +705,7 @@ def drawable(name):
         "errors": detector,
         "query_differences": lambda: [run(2), run(1)],
     }
-    return others.get(name, lambda: functional.curve(*ranking(50)))()
+    return others.get(name, lambda: functional.binary_curve(*ranking(50)))()
 
 
 @pytest.mark.parametrize("name", plot.__all__)
@@ -770,7 +773,7 @@ def test_small_rankings(draw, case, ax):
     scores, target = (torch.tensor(x) for x in SMALL[case])
     more = {"band": True, "beta": 1.0, "iso_f": (0.5,)} if draw is plot.precision_recall else {}
     for convention in ({}, {"ties": "expected"}, {"interpolation": "11-point"}, {"interpolation": "trapezoid"}):
-        curve = functional.curve(scores, target.long(), **convention)
+        curve = functional.binary_curve(scores, target.long(), **convention)
         value = float(curve.average_precision)
         assert np.isnan(value) == (not target.any())
         draw(curve, ax=emptied(ax), **more)
@@ -913,10 +916,16 @@ def test_every_function_has_a_picture_on_its_page_and_a_row(name):
 
 # -- invalid input raises before a figure is opened
 
-A_CURVE = functional.curve(*ranking(30))
+A_CURVE = functional.binary_curve(*ranking(30))
 REFUSED = [
     *((f, args, {}, TypeError, "`curves` must be a Curve") for f in OF_CURVES.values() for args in ("abc", ["a"], 3)),
-    (RECTANGLES, torch.ones(3), {}, TypeError, r"got a tensor; pass `torch_ap.functional.curve\(preds, target\)`"),
+    (
+        RECTANGLES,
+        torch.ones(3),
+        {},
+        TypeError,
+        r"got a tensor; pass `torch_ap.functional.binary_curve\(preds, target\)`",
+    ),
     (RECTANGLES, BinaryAveragePrecision, {}, TypeError, "got the class BinaryAveragePrecision; pass an instance"),
     (plot.per_class, MeanAveragePrecision, {}, TypeError, "got the class MeanAveragePrecision; pass an instance"),
     (plot.f_beta_thresholds, A_CURVE, {"beta": 1e200}, ValueError, "so that its square is finite"),
@@ -963,7 +972,7 @@ def test_invalid_input_opens_no_figure(function, given, settings, kind, message)
 def test_a_weighted_band_opens_no_figure():
     scores, target = ranking(30)
     with pytest.raises(ValueError, match="`weights` cannot be combined with a confidence band"):
-        plot.precision_recall(functional.curve(scores, target, weights=torch.rand(30)), band=True)
+        plot.precision_recall(functional.binary_curve(scores, target, weights=torch.rand(30)), band=True)
     assert not pyplot.get_fignums()
 
 

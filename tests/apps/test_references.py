@@ -82,15 +82,15 @@ def test_references_of_docstrings_resolve(path):
 def test_a_wrong_reference_is_reported():
     text = '''
 class BinaryAveragePrecision:
-    """:class:`Convention`, :meth:`compute`, :func:`torch_ap.functional.hit_curve` and :mod:`torch_ap.inference`."""
+    """:class:`Convention`, :meth:`compute`, :func:`torch_ap.curves.hit_curve` and :mod:`torch_ap.inference`."""
     def compute(self):
-        """:func:`hit_curve`, :func:`torch_ap.functional.no_such`, :class:`torch_ap.functional.hit_curve`."""
+        """:func:`hit_curve`, :func:`torch_ap.functional.no_such`, :class:`torch_ap.curves.hit_curve`."""
 def f():
     """:meth:`compute`."""
 '''
     assert unresolved(text, torch_ap) == [
         "func hit_curve",
         "func torch_ap.functional.no_such",
-        "class torch_ap.functional.hit_curve",
+        "class torch_ap.curves.hit_curve",
         "meth compute",
     ]

@@ -120,10 +120,10 @@ def test_every_measure_of_one_ranking(paths, tensors, score):
         "ap": pytest.approx(float(ap(preds, target))),
         "ap@7": pytest.approx(float(ap(preds, target, top_k=7))),
         **{name: pytest.approx(float(ap(preds, target, interpolation=name))) for name in table_names.INTERPOLATED},
-        "P@7": pytest.approx(float(functional.precision_at_k(preds, target, 7))),
-        "R@7": pytest.approx(float(functional.recall_at_k(preds, target, 7))),
-        "F@7": pytest.approx(float(functional.f_beta_at_k(preds, target, 7))),
-        "Rprec": pytest.approx(float(functional.r_precision(preds, target))),
+        "P@7": pytest.approx(float(functional.retrieval_precision(preds, target, 7))),
+        "R@7": pytest.approx(float(functional.retrieval_recall(preds, target, 7))),
+        "F@7": pytest.approx(float(functional.retrieval_f_beta(preds, target, 7))),
+        "Rprec": pytest.approx(float(functional.retrieval_r_precision(preds, target))),
     }
     for option, keywords in (
         (("--ties", "pessimistic"), {"ties": "pessimistic"}),

@@ -13,6 +13,7 @@ from torchmetrics import classification as their_classes
 
 import torch_ap
 from tests.support.tolerances import FEW_TERMS, REORDERED, SINGLE
+from torch_ap import curves
 from torch_ap import functional as ours
 from torch_ap.core.items.settings import APSettings, inputs_and_bins
 
@@ -435,7 +436,7 @@ class TestCorners:
                 preds.clone(), target, "binary", 5
             )
             assert ours.precision_recall_curve(preds[:, 0], target[:, 0]).recall[0] == 1
-            assert ours.hit_curve(preds[:, 0], target[:, 0]).hits[-1] == target[:, 0].sum()
+            assert curves.hit_curve(preds[:, 0], target[:, 0]).hits[-1] == target[:, 0].sum()
             assert ours.counts_at_threshold(preds, target, 0.5).tp == ((preds >= 0.5) & (target == 1)).sum()
 
     def test_functions_follow_the_device_of_their_input(self):
@@ -450,15 +451,15 @@ class TestCorners:
 
     def test_extreme_settings(self):
         preds, target = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0, 1, 1])
-        assert ours.f_beta_at_k(preds, target, 2, beta=1e154).item() == pytest.approx(0.5)
+        assert ours.counts_at_k(preds, target, 2).f_beta(1e154).item() == pytest.approx(0.5)
         for beta in (1e160, 10**200):
             with pytest.raises(ValueError, match=r"`beta` must be at most 1e\+154, .* got 1"):
-                ours.f_beta_at_k(preds, target, 2, beta=beta)
+                ours.counts_at_k(preds, target, 2).f_beta(beta)
         with pytest.raises(ValueError, match="`top_k`"):
             ours.binary_average_precision(preds, target, top_k=10**30)
         with pytest.raises(ValueError, match="`alpha` must be a number in"):
             ours.counts_at_k(preds, target, 1).effectiveness(7.0)
-        assert ours.precision_at_k(torch.zeros(0, 5), torch.zeros(0, 5).long(), 2).shape == (0,)
+        assert ours.counts_at_k(torch.zeros(0, 5), torch.zeros(0, 5).long(), 2).precision.shape == (0,)
         assert ours.counts_at_threshold(preds, target, torch.tensor(0.5)).tp.shape == ()
 
 
@@ -525,16 +526,17 @@ class TestPrecisionRecallCurve:
 class TestCuts:
     def test_rows_are_rankings(self, generator):
         preds, target = sample(40, 6, generator, 8)
-        for function in (ours.precision_at_k, ours.recall_at_k, ours.f_beta_at_k):
-            each = torch.stack([function(p, t, 3) for p, t in zip(preds, target, strict=True)])
-            torch.testing.assert_close(function(preds, target, 3), each, equal_nan=True)
-        each = torch.stack([ours.r_precision(p, t) for p, t in zip(preds, target, strict=True)])
-        torch.testing.assert_close(ours.r_precision(preds, target), each, equal_nan=True)
+        found = ours.counts_at_k(preds, target, 3)
+        each = [ours.counts_at_k(p, t, 3) for p, t in zip(preds, target, strict=True)]
+        for name in ("tp", "fp", "fn", "tn", "precision", "recall"):
+            torch.testing.assert_close(
+                getattr(found, name), torch.stack([getattr(x, name) for x in each]), equal_nan=True
+            )
 
     def test_fewer_items_than_k(self):
         preds, target = torch.tensor([0.9, 0.5]), torch.tensor([1, 1])
-        assert ours.precision_at_k(preds, target, 4) == 0.5
-        assert ours.recall_at_k(preds, target, 4) == 1
+        at = ours.counts_at_k(preds, target, 4)
+        assert (at.precision, at.recall) == (0.5, 1)
 
     def test_thresholds_in_any_order_and_dtype(self, generator):
         preds, target = sample(50, None, generator)
@@ -550,7 +552,7 @@ class TestCuts:
     @pytest.mark.parametrize("k", [0, -2, True, 1.5, None])
     def test_bad_k(self, k):
         with pytest.raises(ValueError, match="`k` must be an int of at least 1"):
-            ours.precision_at_k(torch.rand(3), torch.tensor([1, 0, 1]), k)
+            ours.counts_at_k(torch.rand(3), torch.tensor([1, 0, 1]), k)
 
     @pytest.mark.parametrize("threshold", [float("nan"), "a", [0.1], True, torch.tensor([[0.1]])])
     def test_bad_threshold(self, threshold):
@@ -562,12 +564,12 @@ class TestCuts:
             with pytest.raises(ValueError, match=r"`dtype` .*floating torch.dtype"):
                 ours.binary_average_precision(torch.rand(3), torch.tensor([1, 0, 1]), dtype=dtype)
         with pytest.raises(ValueError, match="`beta`"):
-            ours.f_beta_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, beta=-1.0)
+            ours.counts_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1).f_beta(-1.0)
         with pytest.raises(ValueError, match="`ties`"):
-            ours.recall_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, ties="some")
+            ours.counts_at_k(torch.rand(3), torch.tensor([1, 0, 1]), 1, ties="some")
         with pytest.raises(ValueError, match=r"`preds` .*\(N,\) or \(Q, N\)"):
-            ours.recall_at_k(torch.rand(3, 1, 1), torch.ones(3, 1, 1).int(), 1)
+            ours.counts_at_k(torch.rand(3, 1, 1), torch.ones(3, 1, 1).int(), 1)
         with pytest.raises(ValueError, match="`t` must be 1-D with numbers in"):
-            ours.hit_curve(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([4.0]))
+            curves.hit_curve(torch.rand(3), torch.tensor([1, 0, 1]), torch.tensor([4.0]))
         with pytest.raises(TypeError, match="`t` must be a tensor"):
-            ours.hit_curve(torch.rand(3), torch.tensor([1, 0, 1]), [1.0])
+            curves.hit_curve(torch.rand(3), torch.tensor([1, 0, 1]), [1.0])

@@ -120,7 +120,7 @@ def test_reports_without_compute_warn_too():
 def test_functions_warn_for_every_dtype(dtype):
     preds, target = scores_and_target()
     found = thresholded(preds, "binary").to(dtype)
-    functions = (functional.binary_average_precision, functional.curve, functional.binary_precision_recall_curve)
+    functions = (functional.binary_average_precision, functional.binary_curve, functional.binary_precision_recall_curve)
     for function in functions:
         with pytest.warns(UserWarning, match=r"two distinct scores, 0 and 1, among 1,200 items"):
             function(found, target)

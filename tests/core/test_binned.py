@@ -176,7 +176,7 @@ def test_half_takes_both_dtypes_and_wider_ones_with_their_numbers(generator):
         metric.update(part, target)
     together = torch.cat([part.double() for part in parts])
     assert metric.compute() == binary_average_precision(together, target.repeat(4))
-    curve, exact = metric.curve(), functional.curve(together, target.repeat(4))
+    curve, exact = metric.curve(), functional.binary_curve(together, target.repeat(4))
     assert torch.equal(curve.thresholds.double(), exact.thresholds)
     assert torch.equal(curve.hits, exact.hits)
     with pytest.raises(ValueError, match=r"`preds` must be numbers of float16 or bfloat16 .* got 0\.\d+ at index 0"):

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 
 from tests.support import oracles
 from tests.support.strategies import rankings
-from tests.support.tolerances import LAST_BITS, REORDERED, SINGLE
+from tests.support.tolerances import LAST_BITS, REORDERED
 from torch_ap import functional
 from torch_ap.core.measures import counts
 from torch_ap.core.measures.counts import Counts
@@ -184,15 +184,11 @@ def test_at_rank_of_predicted_items(ties, ranking, flags, k):
     at = functional.counts_at_k(preds, target, k, ties=ties, predicted=predicted)
     assert four(at) == pytest.approx(exact(k), abs=REORDERED)
     m = sum(relevant)
-    settings = {"ties": ties, "predicted": predicted}
-    assert functional.precision_at_k(preds, target, k, **settings).item() == pytest.approx(exact(k)[0] / k, abs=SINGLE)
-    recall, at_m = (
-        functional.recall_at_k(preds, target, k, **settings),
-        functional.r_precision(preds, target, **settings),
-    )
-    assert math.isnan(recall) if not m else recall.item() == pytest.approx(exact(k)[0] / m, abs=SINGLE)
-    assert math.isnan(at_m) if not m else at_m.item() == pytest.approx(exact(m)[0] / m, abs=SINGLE)
-    assert functional.f_beta_at_k(preds, target, k, **settings).item() == pytest.approx(at.f_beta().item(), nan_ok=True)
+    assert at.precision.item() == pytest.approx(exact(k)[0] / k, abs=REORDERED)
+    assert math.isnan(at.recall) if not m else at.recall.item() == pytest.approx(exact(k)[0] / m, abs=REORDERED)
+    if m:
+        at_m = functional.counts_at_k(preds, target, m, ties=ties, predicted=predicted)
+        assert at_m.precision.item() == at_m.recall.item() == pytest.approx(exact(m)[0] / m, abs=REORDERED)
     rows = functional.counts_at_k(
         *(x.expand(2, -1) for x in (preds, target)), k, ties=ties, predicted=torch.stack([predicted, ~predicted])
     )
@@ -203,17 +199,18 @@ def test_fewer_predicted_than_k():
     """Six of the twelve documents are predicted: for k = 8, two places are false positives."""
     preds = torch.tensor([0.94, 0.91, 0.90, 0.66, 0.63, 0.57, 0.37, 0.27, 0.21, 0.20, 0.18, 0.06])
     target = torch.tensor([0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0])
-    assert functional.precision_at_k(preds, target, 8, predicted=preds >= 0.5).item() == pytest.approx(4 / 8)
-    assert functional.recall_at_k(preds, target, 8, predicted=preds >= 0.5).item() == pytest.approx(4 / 7)
-    assert functional.precision_at_k(preds, target, 8).item() == pytest.approx(5 / 8)
+    predicted = functional.counts_at_k(preds, target, 8, predicted=preds >= 0.5)
+    assert predicted.precision.item() == pytest.approx(4 / 8)
+    assert predicted.recall.item() == pytest.approx(4 / 7)
+    assert functional.counts_at_k(preds, target, 8).precision.item() == pytest.approx(5 / 8)
 
 
 def test_bad_predicted():
     preds, target = torch.rand(3), torch.tensor([0, 1, 1])
     for bad in (torch.ones(3), torch.ones(2, dtype=torch.bool)):
         with pytest.raises(ValueError, match="`predicted` must be bool"):
-            functional.precision_at_k(preds, target, 2, predicted=bad)
+            functional.counts_at_k(preds, target, 2, predicted=bad)
     with pytest.raises(TypeError, match="`predicted` must be a bool tensor"):
-        functional.precision_at_k(preds, target, 2, predicted=[True, True, False])
+        functional.counts_at_k(preds, target, 2, predicted=[True, True, False])
     empty = torch.zeros(0, dtype=torch.bool)
-    assert functional.precision_at_k(empty.float(), empty, 2, predicted=empty) == 0
+    assert functional.counts_at_k(empty.float(), empty, 2, predicted=empty).precision == 0

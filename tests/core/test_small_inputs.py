@@ -243,4 +243,4 @@ def test_scores_of_any_size_are_checked_without_a_warning(dtype, extreme):
     queries.update(scores, target, indexes)
     values = [classifier.compute(), queries.compute(), functional.binary_average_precision(scores, target)]
     assert [float(x) for x in values] == pytest.approx([expected] * 3)
-    assert float(functional.precision_at_k(scores, target, 2)) == (1.0 if extreme == "min" else 0.5)
+    assert float(functional.counts_at_k(scores, target, 2).precision) == (1.0 if extreme == "min" else 0.5)

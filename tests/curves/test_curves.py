@@ -20,8 +20,8 @@ from tests.support.every_metric import METRICS, flat
 from tests.support.modes import quiet, same
 from tests.support.strategies import FLOATS, rankings
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, REORDERED, SINGLE, SOLVED
-from torch_ap import functional
-from torch_ap.functional import Curve
+from torch_ap import curves, detection, functional
+from torch_ap.curves import Curve
 from torch_ap.inference import posteriors, resampling
 from torch_ap.inference.resampling import Resampling
 
@@ -68,7 +68,7 @@ def chosen(scores, relevant, beta=1.0, precision=None, recall=None):
 @given(rankings())
 def test_every_threshold_by_definition(ranking):
     scores, relevant = ranking
-    curve = functional.curve(torch.tensor(scores), torch.tensor(relevant, dtype=torch.int64))
+    curve = functional.binary_curve(torch.tensor(scores), torch.tensor(relevant, dtype=torch.int64))
     assert list(zip(*(x.tolist() for x in (curve.thresholds, curve.hits, curve.items)), strict=True)) == [
         (threshold, tp, tp + fp) for threshold, tp, fp, _ in cuts(scores, relevant)
     ]
@@ -85,7 +85,9 @@ def test_every_threshold_by_definition(ranking):
 @given(rankings(min_size=1))
 def test_precision_recall_is_that_of_sklearn(ranking):
     scores, relevant = ranking
-    found = functional.curve(torch.tensor(scores, dtype=torch.float64), torch.tensor(relevant)).precision_recall()
+    found = functional.binary_curve(
+        torch.tensor(scores, dtype=torch.float64), torch.tensor(relevant)
+    ).precision_recall()
     if not sum(relevant):
         assert torch.isnan(found.recall[:-1]).all()
         return
@@ -101,22 +103,19 @@ def test_precision_recall_is_that_of_sklearn(ranking):
 @pytest.mark.parametrize("fraction", [False, True])
 def test_corners_of_the_hit_curve(ties, fraction):
     scores, target = sample(60, levels=5)
-    curve = functional.curve(scores, target, ties=ties)
+    curve = functional.binary_curve(scores, target, ties=ties)
     corners = curve.hit_curve(fraction=fraction)
     assert corners.t[0] == corners.hits[0] == 0
     assert (corners.t.diff() > 0).all()
-    wanted = functional.hit_curve(scores, target, corners.t, fraction=fraction, ties=ties)
+    wanted = curves.hit_curve(scores, target, corners.t, fraction=fraction, ties=ties)
     same_points(corners, wanted)
     # the curve is a straight line between corners: every rank is on it
-    each = functional.hit_curve(scores, target, ties=ties, fraction=fraction)
+    each = curves.hit_curve(scores, target, ties=ties, fraction=fraction)
     assert np.interp(each.t, corners.t, corners.hits) == pytest.approx(each.hits.numpy())
-    for beside, function in (
-        (curve.ideal_hit_curve, functional.ideal_hit_curve),
-        (curve.random_hit_curve, functional.random_hit_curve),
-    ):
+    for beside, ranking in ((curve.ideal_hit_curve, target), (curve.random_hit_curve, torch.zeros(60))):
         found = beside(fraction=fraction)
-        same_points(found, function(60, int(target.sum()), found.t, fraction=fraction))
-        each = function(60, int(target.sum()), fraction=fraction)
+        same_points(found, curves.hit_curve(ranking, target, found.t, fraction=fraction))
+        each = curves.hit_curve(ranking, target, fraction=fraction)
         assert np.interp(each.t, found.t, found.hits) == pytest.approx(each.hits.numpy())
 
 
@@ -129,7 +128,7 @@ def same_points(found, wanted):
 @pytest.mark.parametrize("interpolation", ["all-points", "101-point", "trapezoid"])
 def test_interpolated_precision_is_that_of_the_function(levels, interpolation):
     scores, target = sample(80)
-    curve = functional.curve(scores, target, interpolation=interpolation)
+    curve = functional.binary_curve(scores, target, interpolation=interpolation)
     same(curve.interpolated(levels), functional.interpolated_precision(scores, target, levels))
     wanted = functional.binary_average_precision(scores, target, interpolation=interpolation)
     assert float(curve.average_precision) == float(wanted)
@@ -140,7 +139,7 @@ def test_interpolated_precision_is_that_of_the_function(levels, interpolation):
 @given(rankings(), st.sampled_from(GOALS))
 def test_operating_points_by_looking_at_every_threshold(ranking, goal):
     scores, relevant = ranking
-    found = functional.curve(
+    found = functional.binary_curve(
         torch.tensor(scores, dtype=torch.float64), torch.tensor(relevant, dtype=torch.int64)
     ).operating_point(**goal)
     wanted = chosen(scores, relevant, **goal)
@@ -171,7 +170,7 @@ def test_operating_points_by_looking_at_every_threshold(ranking, goal):
 @given(rankings(), st.sampled_from([0.125, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0, 5.0]), st.sampled_from([1, 3, 7]))
 def test_thresholds_of_the_same_f_beta_are_ties(ranking, beta, times):
     scores, relevant = ranking
-    curve = functional.curve(torch.tensor(scores * times).double(), torch.tensor(relevant * times).long())
+    curve = functional.binary_curve(torch.tensor(scores * times).double(), torch.tensor(relevant * times).long())
     wanted = chosen(scores * times, relevant * times, beta=beta)
     assert curve.operating_point(beta=beta).threshold.item() == pytest.approx(
         wanted[0] if wanted else math.nan, nan_ok=True
@@ -184,7 +183,7 @@ def test_ties_of_f_beta_whose_square_is_rounded():
     for _ in range(100):
         target = torch.randint(2, (12,), generator=generator)
         scores = torch.arange(12.0).flip(0)
-        curve = functional.curve(scores, target)
+        curve = functional.binary_curve(scores, target)
         for tenths in (1, 3, 7, 11):
             square, m = Fraction(tenths, 10) ** 2, int(target.sum())
             values = [h / (square * m + i) for i, h in enumerate(map(Fraction, target.cumsum(0).tolist()), 1)]
@@ -196,19 +195,19 @@ def test_ties_of_f_beta_whose_square_is_rounded():
 
 def test_a_tie_of_f_beta_that_rounding_broke():
     scores, target = torch.tensor([0.3, 3, 0, 2, 2, 4, 3, 0.5]), torch.tensor([1, 1, 0, 1, 1, 0, 0, 0])
-    assert float(functional.curve(scores, target).operating_point(beta=0.5).threshold) == 2
+    assert float(functional.binary_curve(scores, target).operating_point(beta=0.5).threshold) == 2
 
 
 def test_thresholds_that_differ_by_weights_of_0():
     scores, target = torch.tensor([4.0, 3, 2, 1]), torch.tensor([1, 0, 0, 1])
-    curve = functional.curve(scores, target, weights=torch.tensor([1.0, 0, 1, 0]))
+    curve = functional.binary_curve(scores, target, weights=torch.tensor([1.0, 0, 1, 0]))
     for goal in ({}, {"recall": 0.5}, {"precision": 0.5}):
         assert float(curve.operating_point(**goal).threshold) == 4
 
 
 @pytest.mark.parametrize("beta", [1e200, 10**200, 1e155])
 def test_a_beta_whose_square_is_not_finite(beta):
-    curve = functional.curve(*sample(20))
+    curve = functional.binary_curve(*sample(20))
     for call in (curve.operating_point, lambda **x: posteriors.f_beta_posterior(3, 2, 1, **x)):
         with pytest.raises(ValueError, match="`beta` must be at most 1e\\+154, so that its square is finite"):
             call(beta=beta)
@@ -217,7 +216,7 @@ def test_a_beta_whose_square_is_not_finite(beta):
 
 def test_an_interval_without_width_has_a_reason():
     """One positive is always found, and one tie group has a survival function without spread."""
-    curve = functional.curve(torch.tensor([3.0, 2, 1]), torch.tensor([1, 0, 0]))
+    curve = functional.binary_curve(torch.tensor([3.0, 2, 1]), torch.tensor([1, 0, 0]))
     found = curve.operating_point(method="bootstrap", n_resamples=30)
     assert float(found.recall_low) == float(found.recall_high)
     assert "no spread of precision and recall and f_beta, whose interval has no width" in found.reason
@@ -249,25 +248,25 @@ def test_sparse_tensors_are_named_as_update_names_them(call):
         getattr(torch_ap.BinaryAveragePrecision(), call)(scores, target=target.to_sparse())
 
 
-def test_operating_point_at_a_recall_equals_precision_at_recall():
+def test_operating_point_at_a_recall_equals_precision_at_fixed_recall():
     for seed in range(20):
         scores, target = sample(70, seed)
         for recall in (0.1, 0.5, 0.8, 1.0):
-            found = functional.curve(scores, target).operating_point(recall=recall)
-            wanted = functional.precision_at_recall(scores, target, recall)
+            found = functional.binary_curve(scores, target).operating_point(recall=recall)
+            wanted = functional.binary_precision_at_fixed_recall(scores, target, recall)
             assert [float(x) for x in wanted] == [float(x) for x in (found.precision, found.recall, found.threshold)]
 
 
 @pytest.mark.parametrize("goal", [{}, {"beta": 0.5}, {"precision": 0.6}, {"recall": 0.8}])
 def test_the_bootstrap_chooses_anew_in_each_resample(goal):
     scores, target = sample(60)
-    curve = functional.curve(scores, target)
+    curve = functional.binary_curve(scores, target)
     found = curve.operating_point(**goal, method="bootstrap", n_resamples=50, confidence_level=0.8)
     assert found.method == "bootstrap"
     drawn = []
     resampling.replicates(curve._ranking(), lambda x: drawn.append(x) or x.m, "iid", Resampling(50))
     groups = int((curve.hits.diff(prepend=torch.zeros(1, dtype=torch.int64)) > 0).sum())
-    own = functional.curve(scores, target)
+    own = functional.binary_curve(scores, target)
     kept = own.hits.diff(prepend=torch.zeros(1, dtype=torch.int64)) > 0
     gaps = []
     for many in drawn:
@@ -306,7 +305,7 @@ def test_the_bootstrap_corrects_the_bias_of_the_choice():
     gaps = []
     for _ in range(30):
         target = (torch.rand(60, generator=generator) < 0.1).long()
-        curve = functional.curve(torch.rand(60, generator=generator), target)
+        curve = functional.binary_curve(torch.rand(60, generator=generator), target)
         if int(curve.m) < 2:
             continue
         plain, anew = (curve.operating_point(method=x, n_resamples=100) for x in ("posterior", "bootstrap"))
@@ -315,7 +314,7 @@ def test_the_bootstrap_corrects_the_bias_of_the_choice():
 
 
 def test_no_result_depends_on_the_batch():
-    curve = functional.curve(*sample(50))
+    curve = functional.binary_curve(*sample(50))
     wanted = curve.operating_point(method="bootstrap", n_resamples=25)
     for batch in (1, 7, 100):
         assert curve.operating_point(method="bootstrap", n_resamples=25, batch=batch) == wanted
@@ -329,7 +328,7 @@ def test_no_result_depends_on_the_batch():
 )
 def test_few_items(target, reason):
     scores = torch.arange(len(target), 0, -1.0)
-    curve = functional.curve(scores, torch.tensor(target, dtype=torch.int64))
+    curve = functional.binary_curve(scores, torch.tensor(target, dtype=torch.int64))
     assert len(curve.thresholds) == len(target)
     assert math.isnan(curve.average_precision) == (not sum(target))
     assert len(curve.hit_curve().t) == len(target) + 1
@@ -346,7 +345,7 @@ def test_few_items(target, reason):
 
 
 def test_unreachable_goals_are_noted():
-    curve = functional.curve(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([0, 1, 1]))
+    curve = functional.binary_curve(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([0, 1, 1]))
     assert curve.operating_point(precision=0.7).reason == "no threshold has a precision of 0.7: everything is NaN"
     assert float(curve.operating_point(precision=2 / 3).threshold) == pytest.approx(0.7)
 
@@ -354,7 +353,7 @@ def test_unreachable_goals_are_noted():
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.uint8])
 def test_thresholds_have_the_dtype_of_the_scores(dtype):
     scores = torch.tensor([3, 2, 2, 1, 0]).to(dtype)
-    curve = functional.curve(scores, torch.tensor([1, 0, 1, 1, 0]))
+    curve = functional.binary_curve(scores, torch.tensor([1, 0, 1, 1, 0]))
     assert curve.thresholds.dtype == dtype
     assert curve.thresholds.tolist() == [3, 2, 1, 0]
     assert {x.dtype for x in (curve.hits, curve.items, curve.n, curve.m)} == {torch.int64}
@@ -370,8 +369,8 @@ def test_thresholds_have_the_dtype_of_the_scores(dtype):
 def test_weights_are_repetitions():
     scores, target = sample(40)
     times = torch.randint(1, 4, (40,), generator=torch.Generator().manual_seed(1))
-    weighted = functional.curve(scores, target, weights=times / 4)
-    repeated = functional.curve(scores.repeat_interleave(times), target.repeat_interleave(times))
+    weighted = functional.binary_curve(scores, target, weights=times / 4)
+    repeated = functional.binary_curve(scores.repeat_interleave(times), target.repeat_interleave(times))
     assert weighted.hits.dtype == torch.float64
     torch.testing.assert_close(weighted.hits * 4, repeated.hits.double())
     for name in ("precision", "recall", "average_precision", "chance_level"):
@@ -388,11 +387,13 @@ def test_weights_are_repetitions():
     with pytest.raises(ValueError, match="`weights` cannot be combined with a confidence band"):
         weighted.band()
     with pytest.raises(ValueError, match="`weights` require `top_k=None`"):
-        functional.curve(scores, target, weights=times, ties="expected")
+        functional.binary_curve(scores, target, weights=times, ties="expected")
 
 
 def test_items_of_no_weight():
-    curve = functional.curve(torch.tensor([3.0, 2, 1]), torch.tensor([1, 1, 0]), weights=torch.tensor([0.0, 1, 1]))
+    curve = functional.binary_curve(
+        torch.tensor([3.0, 2, 1]), torch.tensor([1, 1, 0]), weights=torch.tensor([0.0, 1, 1])
+    )
     assert math.isnan(curve.precision[0])
     assert curve.operating_point().threshold == 2
 
@@ -400,14 +401,14 @@ def test_items_of_no_weight():
 def test_bad_arguments_are_named():
     scores, target = torch.tensor([0.9, 0.8]), torch.tensor([1, 0])
     with pytest.raises(TypeError, match="`name` must be a str, got 3"):
-        functional.curve(scores, target, name=3)
+        functional.binary_curve(scores, target, name=3)
     with pytest.raises(ValueError, match="`ties` must be one of"):
-        functional.curve(scores, target, ties="x")
+        functional.binary_curve(scores, target, ties="x")
     with pytest.raises(ValueError, match="`interpolation` has no closed form for `ties='expected'`"):
-        functional.curve(scores, target, ties="expected", interpolation="11-point")
+        functional.binary_curve(scores, target, ties="expected", interpolation="11-point")
     with pytest.raises(ValueError, match=r"`preds` .*NaN"):
-        functional.curve(scores * torch.nan, target)
-    curve = functional.curve(scores, target)
+        functional.binary_curve(scores * torch.nan, target)
+    curve = functional.binary_curve(scores, target)
     for name, value in (("beta", 0), ("precision", 1.1), ("recall", "x"), ("confidence_level", 1), ("method", "exact")):
         with pytest.raises(ValueError, match=f"`{name}` must be"):
             curve.operating_point(**{name: value})
@@ -419,7 +420,7 @@ def test_bad_arguments_are_named():
         curve.f_beta(-1)
     for call in (
         lambda: curve.f_beta(1e200),
-        lambda: functional.f_beta_at_k(scores, target, 1, 1e200),
+        lambda: functional.counts_at_k(scores, target, 1).f_beta(1e200),
         lambda: functional.retrieval_f_beta(scores, target, 1, 1e200),
         lambda: torch_ap.RetrievalFBeta(beta=1e200),
         lambda: torch_ap.inference.compare_decisions(target, target, target, beta=1e200),
@@ -433,12 +434,12 @@ def test_bad_arguments_are_named():
 
 
 def test_long_curves_print_and_move():
-    curve = functional.curve(torch.arange(1_000_000.0), torch.arange(1_000_000) % 7 == 0)
+    curve = functional.binary_curve(torch.arange(1_000_000.0), torch.arange(1_000_000) % 7 == 0)
     assert "    thresholds=[1e+06, 1e+06, 1e+06, ..., 2, 1, 0],\n" in repr(curve)
     assert float(curve.average_precision) == pytest.approx(1 / 7, rel=1e-3)  # evenly spread hits: nearly a random order
     assert float(curve.operating_point(recall=0.5).recall) >= 0.5
     assert curve.to("cpu").thresholds.dtype == torch.float32
-    assert functional.curve(torch.ones(2), torch.ones(2).bool(), name="x").to_dict() == {
+    assert functional.binary_curve(torch.ones(2), torch.ones(2).bool(), name="x").to_dict() == {
         "thresholds": [1.0],
         "hits": [2],
         "items": [2],
@@ -507,35 +508,35 @@ def test_one_record_from_function_and_metric():
     one = torch_ap.BinaryAveragePrecision(ignore_index=2, interpolation="11-point")
     for part in range(3):
         one.update(scores[part::3, 0], target[part::3])
-    assert one.curve() == functional.curve(scores[:, 0], target, ignore_index=2, interpolation="11-point")
+    assert one.curve() == functional.binary_curve(scores[:, 0], target, ignore_index=2, interpolation="11-point")
     each = torch_ap.MulticlassAveragePrecision(3, normalization="none", average=None)
     each.update(scores, target, weights)
     names = ["a", "b", "c"]
     assert each.curve(names) == [
-        functional.curve(scores[:, c], target == c, weights=weights, name=names[c]) for c in range(3)
+        functional.binary_curve(scores[:, c], target == c, weights=weights, name=names[c]) for c in range(3)
     ]
     assert [one.name for one in each.curve()] == ["0", "1", "2"]
     hits = torch.randint(-1, 2, scores.shape, generator=torch.Generator().manual_seed(2))
     labels = torch_ap.MultilabelAveragePrecision(3, ignore_index=-1, ties="expected", top_k=5)
     labels.update(scores, hits)
     found = labels.curve(["a", "b", "c"])
-    plain = [functional.curve(scores[:, c], hits[:, c], ignore_index=-1, name=names[c]) for c in range(3)]
+    plain = [functional.binary_curve(scores[:, c], hits[:, c], ignore_index=-1, name=names[c]) for c in range(3)]
     assert [(x.top_k, x.ties, x.denominator) for x in found] == [(5, "expected", "min")] * 3
     for x, y in zip(found, plain, strict=True):
         same([x.thresholds, x.hits, x.items, x.n, x.m], [y.thresholds, y.hits, y.items, y.n, y.m])
     micro = torch_ap.MultilabelAveragePrecision(3, ignore_index=-1, average="micro")
     micro.update(scores, hits)
-    assert micro.curve() == functional.curve(scores, hits, ignore_index=-1)
+    assert micro.curve() == functional.binary_curve(scores, hits, ignore_index=-1)
 
 
 FUNCTION_OF = {
-    torch_ap.BinaryAveragePrecision: functional.curve,
+    torch_ap.BinaryAveragePrecision: functional.binary_curve,
     torch_ap.MulticlassAveragePrecision: functional.multiclass_curve,
     torch_ap.MultilabelAveragePrecision: functional.multilabel_curve,
     torch_ap.RetrievalMAP: functional.retrieval_curve,
-    torch_ap.MeanAveragePrecision: functional.coco_curve,
-    torch_ap.LVISMeanAveragePrecision: functional.lvis_curve,
-    torch_ap.VOCMeanAveragePrecision: functional.voc_curve,
+    torch_ap.MeanAveragePrecision: detection.curves.coco_curve,
+    torch_ap.LVISMeanAveragePrecision: detection.curves.lvis_curve,
+    torch_ap.VOCMeanAveragePrecision: detection.curves.voc_curve,
 }
 # settings of the summary of a curve, or of the validation of updates, that do not change the curve
 NO_MATTER = {"average", "empty_target_action", "class_metrics", "extended_summary", "aggregation", "match"}
@@ -565,7 +566,7 @@ def test_functions_give_the_curves_of_metrics(which):
         return
     settings = {x: value for x, value in row.settings.items() if x not in NO_MATTER | OF_A_CELL}
     if row.settings.get("average") == "micro" and row.call is torch_ap.MultilabelAveragePrecision:
-        function, weights = functional.curve, drawn.get("weights")
+        function, weights = functional.binary_curve, drawn.get("weights")
         settings.pop("num_labels")
         if weights is not None:
             drawn = {**drawn, "weights": weights.reshape(len(weights), -1).expand(drawn["preds"].shape)}
@@ -577,7 +578,7 @@ def test_a_detectors_function_and_metric_refuse_the_same_input():
     box = {"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([4])}
     box |= dict.fromkeys(("neg_category_ids", "not_exhaustive_category_ids"), torch.empty(0, dtype=torch.int64))
     given = [{**box, "scores": torch.ones(1)}], [box]
-    for function in (functional.coco_curve, functional.lvis_curve, functional.voc_curve):
+    for function in (detection.curves.coco_curve, detection.curves.lvis_curve, detection.curves.voc_curve):
         assert [x.name for x in function(*given, class_names={4: "cat"})] == ["cat"]
         assert function([], []) == []
         for name, value in (("iou_threshold", 2), ("box_format", "xxyy"), ("class_names", [1])):
@@ -588,7 +589,7 @@ def test_a_detectors_function_and_metric_refuse_the_same_input():
         with pytest.raises(ValueError, match=r"`preds\[0\]\['scores'\]`.*NaN"):
             function([{**box, "scores": torch.tensor([torch.nan])}], [box])
     for name, value in (("area", "tiny"), ("iou_type", ("bbox", "segm")), ("iou_type", "rbox"), ("max_detections", 0)):
-        for function in (functional.coco_curve, functional.lvis_curve):
+        for function in (detection.curves.coco_curve, detection.curves.lvis_curve):
             with pytest.raises(ValueError, match=f"`{name}` must be"):
                 function(*given, **{name: value})
 
@@ -638,7 +639,9 @@ def test_names_of_classes_are_checked():
 
 
 def test_metrics_without_updates():
-    assert quiet(torch_ap.BinaryAveragePrecision().curve) == functional.curve(torch.zeros(0), torch.zeros(0).long())
+    assert quiet(torch_ap.BinaryAveragePrecision().curve) == functional.binary_curve(
+        torch.zeros(0), torch.zeros(0).long()
+    )
     assert quiet(torch_ap.MeanAveragePrecision().curve) == []
     assert quiet(torch_ap.VOCMeanAveragePrecision().curve) == []
     queries = quiet(torch_ap.RetrievalMAP().curve)
@@ -659,7 +662,7 @@ def test_curves_are_of_all_ranks(ranks):
     scores, target, _ = table_batch()
     wanted = functional.retrieval_curve(scores[:, 0], target == 0, indexes=torch.arange(60) % 7)
     for curve, queries in ranks(gathered):
-        assert curve == functional.curve(scores[:, 0], target == 0)
+        assert curve == functional.binary_curve(scores[:, 0], target == 0)
         for name in ("precision", "recall", "interpolated_precision", "average_precision"):
             torch.testing.assert_close(getattr(queries, name), getattr(wanted, name))
 

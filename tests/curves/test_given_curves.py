@@ -10,19 +10,18 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from sklearn.metrics import auc, average_precision_score
 from sklearn.metrics import precision_recall_curve as sklearns_curve
-from torchmetrics.functional.classification import binary_precision_at_fixed_recall
+from torchmetrics.functional import classification as theirs
 
 from tests.support import oracles
 from tests.support.strategies import FLOATS, rankings
 from tests.support.tolerances import FEW_TERMS, SINGLE, SOLVED
-from torch_ap import functional
+from torch_ap import curves, functional
 from torch_ap.core.base.options import PointsInterpolation, allowed_values
+from torch_ap.curves import average_precision_from_hit_curve, average_precision_from_precision_recall
 from torch_ap.functional import (
-    average_precision_from_hit_curve,
-    average_precision_from_precision_recall,
     binary_average_precision,
+    binary_precision_at_fixed_recall,
     interpolated_precision,
-    precision_at_recall,
     precision_recall_curve,
 )
 
@@ -40,7 +39,7 @@ def with_hit(ranking):
 def test_points_at_tie_groups_give_the_ap_of_the_ranking(ranking):
     preds, target = with_hit(ranking)
     t = (preds >= preds.unique().flip(0)[:, None]).sum(1)
-    points = functional.hit_curve(preds, target, t)
+    points = curves.hit_curve(preds, target, t)
     wanted = binary_average_precision(preds, target).item()
     assert average_precision_from_hit_curve(points.hits, t).item() == pytest.approx(wanted, abs=FEW_TERMS)
     n = len(preds)
@@ -153,8 +152,8 @@ def test_bad_points():
         (lambda: average_precision_from_precision_recall(torch.tensor([0.5, torch.nan]), ok), "precision"),
         (lambda: average_precision_from_precision_recall(ok[[0, 1, 0]], ok[[0, 1, 0]]), "recall"),
         (lambda: average_precision_from_precision_recall(ok, ok, interpolation="11-point-trec9"), "interpolation"),
-        (lambda: precision_at_recall(ok, torch.tensor([0, 1]), 1.5), "min_recall"),
-        (lambda: precision_at_recall(ok, torch.tensor([0, 1]), torch.tensor([])), "min_recall"),
+        (lambda: binary_precision_at_fixed_recall(ok, torch.tensor([0, 1]), 1.5), "min_recall"),
+        (lambda: binary_precision_at_fixed_recall(ok, torch.tensor([0, 1]), torch.tensor([])), "min_recall"),
         (lambda: interpolated_precision(ok, torch.tensor([0, 1]), "5-point"), "recall_levels"),
     ):
         with pytest.raises(ValueError, match=f"`{name}`"):
@@ -196,11 +195,11 @@ def test_precision_at_recall(ranking):
     for score in set(ranking[0]):
         taken = [y for s, y in zip(ranking[0], ranking[1], strict=True) if s >= score]
         choices[score] = Fraction(sum(taken), len(taken)), Fraction(sum(taken), m)
-    found = precision_at_recall(preds, target, torch.tensor(LEVELS, dtype=torch.float64))
+    found = binary_precision_at_fixed_recall(preds, target, torch.tensor(LEVELS, dtype=torch.float64))
     for place, level in enumerate(LEVELS):
         reached = [(p, r, score) for score, (p, r) in choices.items() if float(r) >= level and r]
         p, r, score = max(reached)
-        single = precision_at_recall(preds, target, level)
+        single = binary_precision_at_fixed_recall(preds, target, level)
         assert (single.precision.item(), single.recall.item()) == pytest.approx((float(p), float(r)))
         assert single.threshold.item() == score
         assert [x[place].item() for x in found] == [x.item() for x in single]
@@ -211,8 +210,8 @@ def test_precision_at_recall_is_torchmetrics(dtype, generator):
     target = (torch.rand(200, generator=generator) < 0.3).long()
     preds = torch.sigmoid(torch.randn(200, generator=generator) + target).to(dtype)
     for level in (0.1, 0.5, 0.75, 1.0):
-        found = precision_at_recall(preds, target, level)
-        precision, threshold = binary_precision_at_fixed_recall(preds.float(), target, level)
+        found = binary_precision_at_fixed_recall(preds, target, level)
+        precision, threshold = theirs.binary_precision_at_fixed_recall(preds.float(), target, level)
         assert found.precision.item() == pytest.approx(precision.item(), abs=SINGLE)
         at = functional.counts_at_threshold(preds, target, found.threshold.item())
         assert (at.precision.item(), at.recall.item()) == pytest.approx((found.precision.item(), found.recall.item()))
@@ -223,9 +222,9 @@ def test_precision_at_recall_is_torchmetrics(dtype, generator):
 def test_precision_at_recall_with_weights_and_without_items():
     preds, target = torch.tensor([4, 3, 2, 1]), torch.tensor([1, 0, 1, 0])
     weights = torch.tensor([0.1, 5.0, 0.2, 1.0])
-    found = precision_at_recall(preds, target, 0.3, weights=weights)
+    found = binary_precision_at_fixed_recall(preds, target, 0.3, weights=weights)
     assert [x.item() for x in found] == pytest.approx([1, 1 / 3, 4])
-    none = precision_at_recall(preds, torch.zeros(4, dtype=torch.int64), torch.tensor([0.0, 0.5]))
+    none = binary_precision_at_fixed_recall(preds, torch.zeros(4, dtype=torch.int64), torch.tensor([0.0, 0.5]))
     assert all(x.isnan().all() for x in none)
-    assert math.isnan(precision_at_recall(preds, target, 0.5, weights=torch.zeros(4)).precision)
+    assert math.isnan(binary_precision_at_fixed_recall(preds, target, 0.5, weights=torch.zeros(4)).precision)
     assert interpolated_precision(preds, torch.zeros(4, dtype=torch.int64), "11-point").precision.isnan().all()

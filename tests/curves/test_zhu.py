@@ -6,7 +6,8 @@ from hypothesis import assume, given
 
 from tests.support.strategies import rankings
 from torch_ap.core.measures.ties import TIES
-from torch_ap.functional import binary_average_precision, hit_curve
+from torch_ap.curves import hit_curve
+from torch_ap.functional import binary_average_precision
 
 
 def tensors(ranking):

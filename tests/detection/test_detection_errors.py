@@ -15,7 +15,7 @@ from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.cli import main
 from torch_ap.detection import DETECTION_KINDS, LVISMeanAveragePrecision, NuScenesMeanAveragePrecision
 from torch_ap.detection.files.coco import read_annotations, read_results
-from torch_ap.functional import box_iou, interval_iou, rotated_box_iou
+from torch_ap.detection.pairs import box_iou, interval_iou, rotated_box_iou
 
 EVERY_KIND = (*KINDS, "false_positives", "false_negatives")
 LEVELS = tuple(np.linspace(0, 1, 101).tolist())

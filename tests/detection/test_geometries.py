@@ -18,7 +18,7 @@ from tests.support.every_metric import (
 from tests.support.modes import same
 from tests.support.parts import mapped
 from tests.support.threads import Threads
-from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, detection, functional
 from torch_ap.core.base.options import IoUType, allowed_values
 from torch_ap.detection.inputs.images import image_ids
 
@@ -146,9 +146,9 @@ def test_matches_equal_the_matching_functions(row):
     pairs = similarity(*(group[:, None] == truths).nonzero(as_tuple=True), 0.0)
     given = columns["detection_scores"], pairs, len(truths), thresholds
     if coco:
-        found = functional.match_coco(*given, iscrowd=crowd, ignored=ignored, group=group)
+        found = detection.pairs.match_coco(*given, iscrowd=crowd, ignored=ignored, group=group)
     else:
-        match = functional.match_voc(*given)
+        match = detection.pairs.match_voc(*given)
         found = torch.where(match.state == 1, match.ground_truth, -1)
     hits = ((found >= 0) & ~ignored[found.clamp(min=0)]).sum(1)
     curves = [metric.curve(x) for x in thresholds]

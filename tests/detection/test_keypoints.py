@@ -12,7 +12,7 @@ import torch
 
 from tests.support.oracles_detection import joined, many, packed, pycocotools_eval, random_poses, voc_ap
 from tests.support.tolerances import REORDERED
-from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, detection
 from torch_ap.cli.main import main
 from torch_ap.cli.notes import to_option_names
 from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
@@ -96,7 +96,7 @@ def test_voc_of_two_thousand_scenes_is_the_rule_on_the_similarity():
     found = voc_mean_average_precision(preds, target, **POSES, class_metrics=True, dtype=torch.float64)
     given, true = [], []
     for p, t in zip(preds, target, strict=True):
-        similarity = functional.keypoint_similarity(p["keypoints"], t["keypoints"], t["area"], t["boxes"], "xywh")
+        similarity = detection.pairs.keypoint_similarity(p["keypoints"], t["keypoints"], t["area"], t["boxes"], "xywh")
         given.append({**p, "ious": similarity})
         true.append({**t, "difficult": t["difficult"] | ~(t["keypoints"][..., 2] > 0).any(1)})
     settings = {"pixel": 0, "strict": False, "eleven": False}
@@ -179,7 +179,7 @@ def test_areas_of_ground_truths_are_required():
 def test_bad_input_of_the_function(change, message):
     given = {"preds": torch.ones(2, 5, 3), "target": torch.ones(3, 5, 3), "area": torch.ones(3), "sigmas": FEW}
     with pytest.raises(ValueError, match=message):
-        functional.keypoint_similarity(**{**given, **change})
+        detection.pairs.keypoint_similarity(**{**given, **change})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import torch
 
 from tests.support.oracles_detection import random_intervals, random_scene
 from tests.support.tolerances import REORDERED
-from torch_ap import VOCMeanAveragePrecision, functional
+from torch_ap import VOCMeanAveragePrecision, detection
 from torch_ap.detection.rules.kitti import sample_recalls
 from torch_ap.functional import kitti_mean_average_precision
 
@@ -28,8 +28,8 @@ def scenes(count, seed=0, draw=random_scene):
 def similarity(p, t):
     """Return (D, G) overlaps; for regions the share of the detection."""
     if "intervals" in p:
-        return functional.interval_iou(p["intervals"], t["intervals"], iscrowd=t["iscrowd"])
-    return functional.box_iou(p["boxes"], t["boxes"], "xywh", iscrowd=t["iscrowd"])
+        return detection.pairs.interval_iou(p["intervals"], t["intervals"], iscrowd=t["iscrowd"])
+    return detection.pairs.box_iou(p["boxes"], t["boxes"], "xywh", iscrowd=t["iscrowd"])
 
 
 def inputs_per_class(preds, target, labels):

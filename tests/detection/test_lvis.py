@@ -11,9 +11,10 @@ import torch_ap
 from tests.support.oracles_lvis import NAMES, as_files, frequencies_of, lvis_eval, random_federated
 from tests.support.paths import DATA
 from tests.support.tolerances import REORDERED
+from torch_ap.detection.curves import lvis_curve
 from torch_ap.detection.files.lvis import read_lvis
 from torch_ap.detection.rules import lvis
-from torch_ap.functional import lvis_curve, lvis_mean_average_precision
+from torch_ap.functional import lvis_mean_average_precision
 
 NOTHING = torch.empty(0, dtype=torch.int64)
 TIGHT = {"rtol": 0, "atol": 1e-12}  # the documented tolerance

@@ -20,7 +20,7 @@ from tests.support.oracles_detection import (
     voc_ap,
 )
 from tests.support.tolerances import REORDERED, SOLVED
-from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, functional
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, detection
 from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.detection.shapes import rotated
 
@@ -48,9 +48,9 @@ def _similarities(kind, preds, target, crowds):
     found, true = (torch.cat([image[key] for image in side]) for side in (preds, target))
     crowd = {"iscrowd": torch.cat([t["iscrowd"] for t in target])} if crowds else {}
     if kind == "intervals":
-        every = functional.interval_iou(found, true, **crowd)
+        every = detection.pairs.interval_iou(found, true, **crowd)
     else:
-        every = functional.rotated_box_iou(found, true, DRAWN[kind][1]["box_format"], **crowd)
+        every = detection.pairs.rotated_box_iou(found, true, DRAWN[kind][1]["box_format"], **crowd)
     rows, columns = ([len(image["labels"]) for image in side] for side in (preds, target))
     return [x.split(columns, 1)[place] for place, x in enumerate(every.split(rows))]
 
@@ -82,7 +82,7 @@ def pycocotools_of(kind, preds, target):
 
 def own_interval_iou(preds, target):
     """Return the similarity of a built-in kind by a custom function."""
-    return functional.interval_iou(preds["intervals"], target["intervals"], iscrowd=target["iscrowd"])
+    return detection.pairs.interval_iou(preds["intervals"], target["intervals"], iscrowd=target["iscrowd"])
 
 
 def check_coco(kind, preds, target):
@@ -214,9 +214,9 @@ def test_iou_of_rotated_boxes_equals_shapely():
         inter = shapely.area(shapely.intersection(sides[0][:, None], sides[1][None]))
         union = areas[0][:, None] + areas[1][None] - inter
         expected = np.where(inter > 0, inter / np.where(union > 0, union, 1), 0)
-        found = functional.rotated_box_iou(one, two, form)
+        found = detection.pairs.rotated_box_iou(one, two, form)
         np.testing.assert_allclose(found, expected, rtol=0, atol=SOLVED)
-        crowd = functional.rotated_box_iou(one, two, form, iscrowd=torch.ones(len(two)))
+        crowd = detection.pairs.rotated_box_iou(one, two, form, iscrowd=torch.ones(len(two)))
         own = inter / np.where(areas[0] > 0, areas[0], 1)[:, None]
         np.testing.assert_allclose(crowd, np.where(inter > 0, own, 0), rtol=0, atol=SOLVED)
 
@@ -238,15 +238,15 @@ def test_skipped_pairs_do_not_reach_the_threshold():
 def test_upright_boxes_and_formats_agree():
     r = np.random.default_rng(2)
     upright = [torch.cat([50 * torch.rand(30, 2), 1 + 30 * torch.rand(30, 2)], 1).double() for _ in range(2)]
-    known = functional.box_iou(*upright, "cxcywh")
+    known = detection.pairs.box_iou(*upright, "cxcywh")
     angles = torch.zeros(30, 1, dtype=torch.float64)
-    torch.testing.assert_close(functional.rotated_box_iou(*(torch.cat([x, angles], 1) for x in upright)), known)
+    torch.testing.assert_close(detection.pairs.rotated_box_iou(*(torch.cat([x, angles], 1) for x in upright)), known)
     sides = turned(30, r), turned(30, r)
-    known = functional.rotated_box_iou(*sides)
+    known = detection.pairs.rotated_box_iou(*sides)
     corners = [rotated.corners(x, "cxcywhr") for x in sides]
-    torch.testing.assert_close(functional.rotated_box_iou(*(x.flatten(1) for x in corners), "xyxyxyxy"), known)
+    torch.testing.assert_close(detection.pairs.rotated_box_iou(*(x.flatten(1) for x in corners), "xyxyxyxy"), known)
     by_corner = [torch.cat([x[:, 0], y[:, 2:]], 1) for x, y in zip(corners, sides, strict=True)]
-    torch.testing.assert_close(functional.rotated_box_iou(*by_corner, "xywhr"), known)
+    torch.testing.assert_close(detection.pairs.rotated_box_iou(*by_corner, "xywhr"), known)
 
 
 def test_angles_turn_as_in_torchvision():
@@ -259,14 +259,14 @@ def test_angles_turn_as_in_torchvision():
 def test_a_function_of_images_is_its_matrices():
     def similarity(preds, target):
         asked.append((len(preds["labels"]), len(target["labels"])))
-        return functional.box_iou(preds["boxes"], target["boxes"], "xywh", iscrowd=target.get("iscrowd"))
+        return detection.pairs.box_iou(preds["boxes"], target["boxes"], "xywh", iscrowd=target.get("iscrowd"))
 
     asked = []
     preds, target = random_scene(3, images=12)
     for p in preds:
         p["area"] = p["boxes"][:, 2:].prod(1)
     matrices = [
-        {**p, "ious": functional.box_iou(p["boxes"], t["boxes"], "xywh", iscrowd=t["iscrowd"])}
+        {**p, "ious": detection.pairs.box_iou(p["boxes"], t["boxes"], "xywh", iscrowd=t["iscrowd"])}
         for p, t in zip(preds, target, strict=True)
     ]
     found = coco_mean_average_precision(preds, target, iou_type=similarity, extended_summary=True)
@@ -352,7 +352,7 @@ def test_bad_input(make, side, settings, key, value, message):
     with pytest.raises(ValueError, match=rf"`{side}\[1\]\['{key}'\]` {message}"):
         metric.update(**given)
     assert not metric.detection_scores
-    function = functional.interval_iou if key == "intervals" else functional.rotated_box_iou
+    function = detection.pairs.interval_iou if key == "intervals" else detection.pairs.rotated_box_iou
     form = {} if key == "intervals" else {"box_format": settings["box_format"]}
     arguments = {"preds": one[key], "target": one[key]} | {side: value}
     with pytest.raises(ValueError, match=rf"`{side}` {message}"):
@@ -383,8 +383,8 @@ def test_integers_that_float64_rounds_raise():
     long = torch.tensor([[17 * 10**17, 17 * 10**17 + 100]])
     for preds, target, side in ((long, long % 1000, "preds"), (long % 1000, long, "target")):
         with pytest.raises(ValueError, match=rf"`{side}` must be at most 2\^53 from 0 .*, got \[17"):
-            functional.interval_iou(preds, target)
-    assert functional.interval_iou(long - 17 * 10**17, long - 17 * 10**17).item() == 1
+            detection.pairs.interval_iou(preds, target)
+    assert detection.pairs.interval_iou(long - 17 * 10**17, long - 17 * 10**17).item() == 1
 
 
 @pytest.mark.parametrize("make", [MeanAveragePrecision, VOCMeanAveragePrecision])
@@ -425,7 +425,7 @@ def test_angles_in_radians_are_noticed_on_an_accelerator():
     with pytest.warns(UserWarning, match="rad2deg"):
         metric.update([found], [truth])
     metric.compute()
-    functional.rotated_box_iou(truth["boxes"], truth["boxes"])  # which does not synchronize
+    detection.pairs.rotated_box_iou(truth["boxes"], truth["boxes"])  # which does not synchronize
 
 
 @pytest.mark.parametrize("angles", [torch.linspace(-1.5, 1.5, 20), torch.tensor([0, torch.pi / 2]).repeat(8)])
@@ -436,7 +436,7 @@ def test_angles_in_radians_are_noticed(angles):
         with pytest.warns(UserWarning, match=r"angles in degrees.* in \[-pi, pi\].*rad2deg"):
             metric("cxcywhr", iou_type="rotated").update([found], [truth])
     with pytest.warns(UserWarning, match="rad2deg"):
-        functional.rotated_box_iou(truth["boxes"], truth["boxes"])
+        detection.pairs.rotated_box_iou(truth["boxes"], truth["boxes"])
 
 
 @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_degrees_are_not_taken_for_radians(angles):
 def test_quadrilaterals_with_corners_twice_or_in_a_line_do_not_cross():
     for points in ([0, 0, 0, 0, 2, 0, 1, 1], [0, 0, 1, 0, 2, 0, 1, 1], [0] * 8, [3, 3, 4, 4, 5, 5, 6, 6]):
         box = torch.tensor([points], dtype=torch.float64)
-        assert float(functional.rotated_box_iou(box, box, "xyxyxyxy")) in (0, 1)
+        assert float(detection.pairs.rotated_box_iou(box, box, "xyxyxyxy")) in (0, 1)
 
 
 def activitynet_ap(found, truths, threshold):

@@ -100,14 +100,14 @@ def test_functions(name):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("goal", [{}, {"precision": 0.5}, {"recall": 0.5}])
-@pytest.mark.parametrize("name", ["curve", "curve_weighted", "curve_optimistic"])
+@pytest.mark.parametrize("name", ["binary_curve", "binary_curve_weighted", "binary_curve_optimistic"])
 def test_curves_of_a_device(name, goal):
     (drawn,) = FUNCTIONS[name].batches(1)
     here, there = FUNCTIONS[name].value(drawn), FUNCTIONS[name].value(moved(drawn))
     close(there.operating_point(**goal), here.operating_point(**goal))
     for method in ("precision_recall", "interpolated", "hit_curve", "ideal_hit_curve", "random_hit_curve", "f_beta"):
         close(getattr(there, method)(), getattr(here, method)())
-    if name != "curve_weighted":
+    if name != "binary_curve_weighted":
         close(there.band(n_resamples=20).estimate, here.band(n_resamples=20).estimate)
         drawn_anew = there.operating_point(**goal, method="bootstrap", n_resamples=20)
         close(drawn_anew.f_beta, here.operating_point(**goal).f_beta)

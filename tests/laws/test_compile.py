@@ -65,8 +65,8 @@ def test_functions(name):
 SOME = [
     "binary",
     "hit_curve",
-    "curve",
-    "precision_at_k",
+    "binary_curve",
+    "counts_at_k",
     "retrieval_average_precision",
     "coco",
     "match_voc",
@@ -156,7 +156,7 @@ def test_a_collection_in_a_compiled_module(names):
 def test_methods_of_results():
     """Run each public method of each record of results without tracing inside."""
     scores, target = torch.rand(60, generator=torch.Generator().manual_seed(0)), (torch.arange(60) % 3 == 0).long()
-    found = torch_ap.functional.curve(scores, target)
+    found = torch_ap.functional.binary_curve(scores, target)
 
     def say(x):
         points = x.operating_point(), x.operating_point(recall=0.5, method="bootstrap", n_resamples=20)
@@ -228,4 +228,4 @@ def test_inductor(name):
     same(compiled(Holder(METRICS[name].new()), backend="inductor")(batches)[0], life(METRICS[name].new(), batches))
     generator = torch.Generator().manual_seed(0)
     drawn = FUNCTIONS["hit_curve"].draw(50, generator)
-    same(compiled(torch_ap.functional.hit_curve, backend="inductor")(**drawn), torch_ap.functional.hit_curve(**drawn))
+    same(compiled(torch_ap.curves.hit_curve, backend="inductor")(**drawn), torch_ap.curves.hit_curve(**drawn))

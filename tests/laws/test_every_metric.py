@@ -13,8 +13,7 @@ import torchmetrics
 import torch_ap
 from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS
-from torch_ap import functional, inference
-from torch_ap.detection import pairs
+from torch_ap import curves, detection, functional, inference
 from torch_ap.inference import hits, posteriors, published
 
 
@@ -28,7 +27,11 @@ def test_every_public_metric_has_a_row():
 
 
 @pytest.mark.parametrize(
-    ("modules", "table"), [((functional, pairs), FUNCTIONS), ((inference, hits, posteriors, published), INFERENCE)]
+    ("modules", "table"),
+    [
+        ((functional, curves, detection.curves, detection.pairs), FUNCTIONS),
+        ((inference, hits, posteriors, published), INFERENCE),
+    ],
 )
 def test_every_public_function_has_a_row(modules, table):
     public = {name for module in modules for name in module.__all__ if inspect.isfunction(getattr(module, name))}

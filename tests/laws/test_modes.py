@@ -115,7 +115,7 @@ def test_curves_of_metrics(name, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_results_of_curves(mode):
-    curve = FUNCTIONS["curve"].value(FUNCTIONS["curve"].batches(1)[0])
+    curve = FUNCTIONS["binary_curve"].value(FUNCTIONS["binary_curve"].batches(1)[0])
 
     def curve_results():
         points = [curve.operating_point(method=x, n_resamples=20) for x in ("posterior", "bootstrap")]

@@ -17,7 +17,7 @@ from tests.support import oracles_retrieval as queries
 from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS, Row, one_each
 from tests.support.tolerances import REORDERED
-from torch_ap import functional, retrieval
+from torch_ap import curves, functional, retrieval
 from torch_ap.core.base import checks, options
 from torch_ap.core.base.options import allowed_values
 from torch_ap.core.measures import average_precision, averaging, convention, top_k
@@ -115,7 +115,7 @@ DISPATCHED = {
         lambda x: functional.retrieval_hit_rate(*TIED, 3, ties=x),
         lambda x: functional.retrieval_auroc(*TIED, ties=x),
         lambda x: functional.retrieval_normalized_dcg(*TIED, ties=x),
-        lambda x: functional.area_under_hit_curve(TIED[0][0], TIED[1][0], ties=x),
+        lambda x: curves.area_under_hit_curve(TIED[0][0], TIED[1][0], ties=x),
         lambda x: functional.binary_average_precision(TIED[0][0], TIED[1][0], top_k=3, ties=x),
     ),
     "denominator": (

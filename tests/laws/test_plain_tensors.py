@@ -15,7 +15,7 @@ import torch_ap
 from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each
 from tests.support.modes import life, quiet, same
-from torch_ap import functional
+from torch_ap import curves, functional
 from torch_ap.core.base.plain_tensors import has_plain_keys
 
 ROWS = FUNCTIONS | INFERENCE
@@ -284,4 +284,4 @@ def test_vmap_names_the_alternatives():
 def test_too_many_arguments_are_an_error_of_python():
     x = torch.nn.Parameter(torch.rand(3))
     with pytest.raises(TypeError, match="takes 2 positional arguments"):
-        functional.hit_curve_hull(x, x, x, x, x)
+        curves.hit_curve_hull(x, x, x, x, x)

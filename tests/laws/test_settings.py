@@ -413,7 +413,7 @@ def test_integers_of_arrays_are_ints(value):
         "top_k": lambda x: functional.binary_average_precision(preds, target, top_k=x, ties="expected"),
         "convention": lambda x: Convention(top_k=x),
         "reciprocal rank": lambda x: functional.retrieval_reciprocal_rank(preds, target, top_k=x),
-        "k": lambda x: functional.precision_at_k(preds, target, x),
+        "k": lambda x: functional.counts_at_k(preds, target, x),
         "rank": lambda x: inference.recall_at_k_interval(preds, target, x),
         "n_resamples": lambda x: inference.compare_queries(a, b, method="randomization", n_resamples=x),
         "n, m, k": lambda x: inference.random_average_precision(x, x - 3, x),

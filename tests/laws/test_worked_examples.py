@@ -11,7 +11,7 @@ import torch
 from tests.support.each import each
 from tests.support.paths import DATA
 from tests.support.tolerances import SOLVED
-from torch_ap import functional
+from torch_ap import curves, functional
 from torch_ap.functional import Counts
 
 ROWS = json.loads((DATA / "worked_examples.json").read_text())
@@ -29,7 +29,7 @@ def ap(**settings):
 
 def curve(name):
     def points(inputs):
-        hits = functional.hit_curve(*ranking(inputs))
+        hits = curves.hit_curve(*ranking(inputs))
         if name == "delta recall":
             return hits.recall.diff(prepend=torch.zeros(1))
         if name == "lemma 1":
@@ -110,8 +110,8 @@ QUANTITIES = {
     "distinct thresholds, descending": pr_curve("thresholds"),
     "precision at each threshold (descending)": pr_curve("precision"),
     "recall at each threshold (descending)": pr_curve("recall"),
-    "P@5": lambda inputs: functional.precision_at_k(*ranking(inputs), inputs["k"]),
-    "max P@k = n_true/k": lambda inputs: functional.precision_at_k(*ranking(inputs), inputs["k"]),
+    "P@5": lambda inputs: functional.counts_at_k(*ranking(inputs), inputs["k"]).precision,
+    "max P@k = n_true/k": lambda inputs: functional.counts_at_k(*ranking(inputs), inputs["k"]).precision,
     "pi": lambda inputs: (
         functional.counts_at_k(torch.zeros(inputs["n"]), torch.arange(inputs["n"]) < inputs["m"], 1).precision
     ),

@@ -17,8 +17,7 @@ import torch_ap
 from tests.support import cases
 from tests.support.oracles_detection import random_intervals, random_poses, random_rotated, random_scene, to_voc
 from tests.support.oracles_lvis import frequencies_of, random_federated
-from torch_ap import functional, inference
-from torch_ap.detection import pairs
+from torch_ap import curves, detection, functional, inference
 from torch_ap.detection.shapes import rotated
 from torch_ap.inference import hits as hits_of_chance
 from torch_ap.inference import posteriors, published
@@ -332,7 +331,7 @@ def inner_product(preds, target, iscrowd):
 
 def of_images(preds, target):
     """Return a user-defined similarity of the detections and ground truths of an image."""
-    return functional.interval_iou(preds["intervals"], target["intervals"]) ** 0.5
+    return detection.pairs.interval_iou(preds["intervals"], target["intervals"]) ** 0.5
 
 
 # -- the tables
@@ -615,23 +614,19 @@ FUNCTIONS: dict[str, Row] = {
     "binary_weighted": Row(functional.binary_average_precision, pair(cases.binary, weights=weights)),
     "binary_expected": Row(functional.binary_average_precision, pair(cases.binary), {"ties": "expected"}),
     "task": Row(functional.average_precision, pair(cases.binary), {"task": "binary"}),
-    "precision_at_k": Row(functional.precision_at_k, pair(cases.binary), {"k": 5}),
-    "precision_at_k_rows": Row(functional.precision_at_k, rows, {"k": 5}),
-    "recall_at_k": Row(functional.recall_at_k, pair(cases.binary), {"k": 5}),
-    "f_beta_at_k": Row(functional.f_beta_at_k, pair(cases.binary), {"k": 5, "beta": 2.0}),
+    "counts_at_k_rows": Row(functional.counts_at_k, rows, {"k": 5}),
     "counts_at_k": Row(functional.counts_at_k, pair(cases.binary), {"k": 5}),
     "counts_at_threshold": Row(functional.counts_at_threshold, pair(cases.binary), {"threshold": 0.5}),
-    "r_precision": Row(functional.r_precision, pair(cases.binary)),
-    "curve": Row(functional.curve, pair(cases.binary)),
-    "curve_weighted": Row(
-        functional.curve, pair(cases.binary, weights=weights), {"interpolation": "101-point", "name": "weighted"}
+    "binary_curve": Row(functional.binary_curve, pair(cases.binary)),
+    "binary_curve_weighted": Row(
+        functional.binary_curve, pair(cases.binary, weights=weights), {"interpolation": "101-point", "name": "weighted"}
     ),
-    "curve_optimistic": Row(functional.curve, pair(cases.binary), {"ties": "optimistic"}),
-    "curve_at_3": Row(functional.curve, pair(cases.binary), {"top_k": 3, "denominator": "relevant"}),
+    "binary_curve_optimistic": Row(functional.binary_curve, pair(cases.binary), {"ties": "optimistic"}),
+    "binary_curve_at_3": Row(functional.binary_curve, pair(cases.binary), {"top_k": 3, "denominator": "relevant"}),
     "multiclass_curve": Row(functional.multiclass_curve, pair(cases.multiclass), cases.C),
     "multilabel_curve": Row(functional.multilabel_curve, pair(cases.multilabel), cases.L),
-    "hit_curve": Row(functional.hit_curve, pair(cases.binary)),
-    "hit_curve_at": Row(functional.hit_curve, curve_at, {"fraction": True, "ties": "optimistic"}),
+    "hit_curve": Row(curves.hit_curve, pair(cases.binary)),
+    "hit_curve_at": Row(curves.hit_curve, curve_at, {"fraction": True, "ties": "optimistic"}),
     "precision_recall_curve": Row(functional.precision_recall_curve, pair(cases.binary)),
     "precision_recall_curve_classes": Row(
         functional.precision_recall_curve, pair(cases.multiclass), {"task": "multiclass", **cases.C, "thresholds": 5}
@@ -644,15 +639,15 @@ FUNCTIONS: dict[str, Row] = {
         functional.multilabel_precision_recall_curve, pair(cases.multilabel), cases.L
     ),
     "interpolated_precision": Row(functional.interpolated_precision, pair(cases.binary)),
-    "precision_at_recall": Row(functional.precision_at_recall, pair(cases.binary), {"min_recall": 0.5}),
-    "survival_function": Row(functional.survival_function, pair(cases.binary)),
-    "area_under_hit_curve": Row(functional.area_under_hit_curve, pair(cases.binary)),
-    "average_precision_from_hit_curve": Row(functional.average_precision_from_hit_curve, hits),
-    "average_precision_from_precision_recall": Row(functional.average_precision_from_precision_recall, points),
-    "compare_hit_curves": Row(functional.compare_hit_curves, two_systems),
-    "hit_curve_hull": Row(functional.hit_curve_hull, pair(cases.binary)),
-    "ideal_hit_curve": Row(functional.ideal_hit_curve, nothing, {"n": 9, "m": 4}),
-    "random_hit_curve": Row(functional.random_hit_curve, nothing, {"n": 9, "m": 4}),
+    "binary_precision_at_fixed_recall": Row(
+        functional.binary_precision_at_fixed_recall, pair(cases.binary), {"min_recall": 0.5}
+    ),
+    "survival_function": Row(curves.survival_function, pair(cases.binary)),
+    "area_under_hit_curve": Row(curves.area_under_hit_curve, pair(cases.binary)),
+    "average_precision_from_hit_curve": Row(curves.average_precision_from_hit_curve, hits),
+    "average_precision_from_precision_recall": Row(curves.average_precision_from_precision_recall, points),
+    "compare_hit_curves": Row(curves.compare_hit_curves, two_systems),
+    "hit_curve_hull": Row(curves.hit_curve_hull, pair(cases.binary)),
     "retrieval_auroc": Row(functional.retrieval_auroc, flat, {"top_k": 3}),
     "retrieval_average_precision": Row(functional.retrieval_average_precision, flat),
     "retrieval_average_precision_at_several": Row(
@@ -680,17 +675,19 @@ FUNCTIONS: dict[str, Row] = {
     "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
     "kitti": Row(functional.kitti_mean_average_precision, kitti_images, {**IMAGES, "iou_threshold": 0.3}),
     "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),
-    "coco_curve": Row(functional.coco_curve, images, {"box_format": "xywh"}),
-    "lvis_curve": Row(functional.lvis_curve, federated_images, {"box_format": "xywh"}),
-    "voc_curve": Row(functional.voc_curve, voc_images),
-    "box_iou": Row(functional.box_iou, two_sets_of_boxes),
-    "rotated_box_iou": Row(functional.rotated_box_iou, two_sets_of_rotated_boxes),
-    "rotated_box_iou_corners": Row(functional.rotated_box_iou, two_sets_of_quadrilaterals, {"box_format": "xyxyxyxy"}),
-    "interval_iou": Row(functional.interval_iou, two_sets_of_intervals),
-    "keypoint_similarity": Row(functional.keypoint_similarity, two_sets_of_keypoints),
-    "ragged_box_iou": Row(pairs.ragged_box_iou, ragged_boxes),
-    "match_coco": Row(functional.match_coco, pairs_to_match),
-    "match_voc": Row(functional.match_voc, pairs_to_match),
+    "coco_curve": Row(detection.curves.coco_curve, images, {"box_format": "xywh"}),
+    "lvis_curve": Row(detection.curves.lvis_curve, federated_images, {"box_format": "xywh"}),
+    "voc_curve": Row(detection.curves.voc_curve, voc_images),
+    "box_iou": Row(detection.pairs.box_iou, two_sets_of_boxes),
+    "rotated_box_iou": Row(detection.pairs.rotated_box_iou, two_sets_of_rotated_boxes),
+    "rotated_box_iou_corners": Row(
+        detection.pairs.rotated_box_iou, two_sets_of_quadrilaterals, {"box_format": "xyxyxyxy"}
+    ),
+    "interval_iou": Row(detection.pairs.interval_iou, two_sets_of_intervals),
+    "keypoint_similarity": Row(detection.pairs.keypoint_similarity, two_sets_of_keypoints),
+    "ragged_box_iou": Row(detection.pairs.ragged_box_iou, ragged_boxes),
+    "match_coco": Row(detection.pairs.match_coco, pairs_to_match),
+    "match_voc": Row(detection.pairs.match_voc, pairs_to_match),
 }
 
 INFERENCE: dict[str, Row] = {

@@ -119,7 +119,7 @@ class BinaryAveragePrecision(ItemMetric):
         """Return the curve of all items of all processes: counts at every distinct score or threshold.
 
         Returns:
-            :class:`torch_ap.functional.Curve`. Its AP is NaN without positives, for every ``empty_target_action``.
+            :class:`torch_ap.curves.Curve`. Its AP is NaN without positives, for every ``empty_target_action``.
 
         Raises:
             ValueError: as ``compute()``.
@@ -213,7 +213,7 @@ class MulticlassAveragePrecision(ItemMetric):
             class_names: (C,) different names; None for 0 to C - 1.
 
         Returns:
-            (C,) :class:`torch_ap.functional.Curve`, with the class as ``name``.
+            (C,) :class:`torch_ap.curves.Curve`, with the class as ``name``.
 
         Raises:
             ValueError: as ``compute()``, and unless there is one name per class.
@@ -298,7 +298,7 @@ class MultilabelAveragePrecision(ItemMetric):
             class_names: (L,) different names; None for 0 to L - 1.
 
         Returns:
-            (L,) :class:`torch_ap.functional.Curve`, with the label as ``name``; one for ``average="micro"``.
+            (L,) :class:`torch_ap.curves.Curve`, with the label as ``name``; one for ``average="micro"``.
 
         Raises:
             ValueError: as ``compute()``, and unless there is one name per label.

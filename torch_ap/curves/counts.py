@@ -10,115 +10,11 @@ from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import Ties
 from torch_ap.core.items.inputs import ClassificationInputs
-from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures import counts
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.measures.ties import TIES, check_ties
 from torch_ap.core.ranking import bins, builders, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-
-
-def precision_at_k(
-    preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
-) -> Tensor:
-    """Return P@k, the relevant fraction of the k highest-scored items, h(k) / k.
-
-    Args:
-        preds: (N,) one ranking, or (Q, N) one per row: floating or integer scores, no NaN.
-        target: the shape of ``preds``; integers or bool, 0 or 1.
-        k: at least 1. If fewer items were ranked, the missing ones count as not relevant.
-        ties: order of the tied items that straddle k: "grouped" and "expected" count an even share (the mean over all
-            orders), "optimistic" the relevant items first, "pessimistic" last.
-        predicted: bool, in the shape of ``preds``: the items that the model returns, for example ``preds >= 0.5``. Only
-            these can be among the k. If they are fewer than k, the missing ones count as not relevant. None for all.
-
-    Returns:
-        0-d, or (Q,), in [0, 1]; float64 for float64 scores, else float32.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument.
-
-    Equals trec_eval's ``P_k`` on untied scores; with ``predicted``, for a run file of the predicted items.
-
-    Source: Zhu (2004), eq. 1; "expected": McSherry & Najork (2008), section 2.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import precision_at_k
-        >>> precision_at_k(torch.tensor([0.94, 0.91, 0.9, 0.66, 0.63]), torch.tensor([0, 0, 1, 1, 1]), k=5)
-        tensor(0.6000)
-    """
-    return counts_at_k(preds, target, k, ties=ties, predicted=predicted).precision.to(result_dtype(preds.dtype))
-
-
-def recall_at_k(
-    preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
-) -> Tensor:
-    """Return R@k, the fraction of the relevant items among the k highest-scored items, h(k) / m.
-
-    Args:
-        preds: see :func:`precision_at_k`.
-        target: see :func:`precision_at_k`.
-        k: see :func:`precision_at_k`.
-        ties: see :func:`precision_at_k`.
-        predicted: see :func:`precision_at_k`; relevant items that are not predicted count as missed.
-
-    Returns:
-        0-d, or (Q,), in [0, 1]; NaN without relevant items.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument.
-
-    Equals trec_eval's ``recall_k`` on untied scores.
-
-    Source: Zhu (2004), eq. 1.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import recall_at_k
-        >>> recall_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]), k=3)
-        tensor(0.6667)
-    """
-    return counts_at_k(preds, target, k, ties=ties, predicted=predicted).recall.to(result_dtype(preds.dtype))
-
-
-def f_beta_at_k(
-    preds: Tensor,
-    target: Tensor,
-    k: int,
-    beta: float = 1.0,
-    *,
-    ties: Ties = "grouped",
-    predicted: Tensor | None = None,
-) -> Tensor:
-    """Return F_beta of the k highest-scored items: (1 + beta^2) p r / (beta^2 p + r), with p = P@k and r = R@k.
-
-    Args:
-        preds: see :func:`precision_at_k`.
-        target: see :func:`precision_at_k`.
-        k: see :func:`precision_at_k`.
-        ties: see :func:`precision_at_k`.
-        predicted: see :func:`precision_at_k`.
-        beta: at least 0, with a finite square: recall counts beta times as much as precision.
-
-    Returns:
-        0-d, or (Q,), in [0, 1]; 0 without relevant items.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument.
-
-    Equals ``1 - E`` of van Rijsbergen for alpha = 1 / (beta^2 + 1).
-
-    Source: van Rijsbergen (1979), Information Retrieval, chapter 7.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import f_beta_at_k
-        >>> f_beta_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]), k=2, beta=0.5)
-        tensor(0.4545)
-    """
-    checks.beta("beta", beta, zero=True)
-    return counts_at_k(preds, target, k, ties=ties, predicted=predicted).f_beta(beta).to(result_dtype(preds.dtype))
 
 
 def counts_at_k(
@@ -127,12 +23,14 @@ def counts_at_k(
     """Return the true and false positives and negatives if the k highest-scored items are retrieved.
 
     Args:
-        preds: see :func:`precision_at_k`.
-        target: see :func:`precision_at_k`.
-        ties: see :func:`precision_at_k`.
-        predicted: see :func:`precision_at_k`.
+        preds: (N,) one ranking, or (Q, N) one per row: floating or integer scores, no NaN.
+        target: the shape of ``preds``; integers or bool, 0 or 1.
         k: at least 1. If fewer than k items can be retrieved, the missing ones count as false positives, so that
             tp + fp is k.
+        ties: order of the tied items that straddle k: "grouped" and "expected" count an even share (the mean over all
+            orders), "optimistic" the relevant items first, "pessimistic" last.
+        predicted: bool, in the shape of ``preds``: the items that the model returns, for example ``preds >= 0.5``. Only
+            these can be among the k. Relevant items that are not predicted count as missed. None for all.
 
     Returns:
         :class:`Counts` of float64 tensors, 0-d or (Q,), with ``precision``, ``recall``, ``specificity``, ``fall_out``,
@@ -142,7 +40,10 @@ def counts_at_k(
     Raises:
         TypeError, ValueError: for an invalid argument.
 
-    Source: Zhu (2004), section 1, and van Rijsbergen (1979), chapter 7.
+    ``precision`` equals trec_eval's ``P_k`` and ``recall`` its ``recall_k`` on untied scores; with ``predicted``, for a
+    run file of the predicted items.
+
+    Source: Zhu (2004), section 1; van Rijsbergen (1979), chapter 7; "expected": McSherry & Najork (2008), section 2.
 
     Example:
         >>> import torch
@@ -218,38 +119,6 @@ def counts_at_threshold(
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
     place = len(levels) - 1 - order.argsort()
     return at.map(lambda x: x[0, place].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
-
-
-def r_precision(preds: Tensor, target: Tensor, *, ties: Ties = "grouped", predicted: Tensor | None = None) -> Tensor:
-    """Return precision at rank m, the number of relevant items; it equals recall at rank m.
-
-    Args:
-        preds: see :func:`precision_at_k`.
-        target: see :func:`precision_at_k`.
-        ties: see :func:`precision_at_k`.
-        predicted: see :func:`precision_at_k`.
-
-    Returns:
-        0-d, or (Q,), in [0, 1]; NaN without relevant items.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument.
-
-    Equals trec_eval's ``Rprec`` on untied scores.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import r_precision
-        >>> r_precision(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1]))
-        tensor(0.6667)
-    """
-    curve, returned = curves_of_rows(preds, target, ties, predicted)
-    if returned is None:
-        precision = counts.r_precision(curve, ties=ties)
-    else:
-        m = segments.as_float64(curve.m)
-        precision = counts.counts_at_rank(curve, torch.minimum(m, returned), ties=ties).tp / m
-    return precision.reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
 
 
 def curves_of_rows(

@@ -1,9 +1,4 @@
-"""Ideal and random hit curves, concave hull, survival function, and area under a hit curve.
-
-The hit curve at given depths, with recall and precision.
-
-Comparison of the hit curves of two systems.
-"""
+"""Hit curve, its concave hull, area and survival function, and comparison of the hit curves of two systems."""
 
 from typing import Literal, NamedTuple
 
@@ -74,7 +69,7 @@ def hit_curve(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import hit_curve
+        >>> from torch_ap.curves import hit_curve
         >>> points = hit_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
         >>> points.hits
         tensor([1., 1., 2., 2.], dtype=torch.float64)
@@ -137,7 +132,7 @@ def compare_hit_curves(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import compare_hit_curves
+        >>> from torch_ap.curves import compare_hit_curves
         >>> a, b = torch.tensor([6.0, 5, 4, 3, 2, 1]), torch.tensor([4.0, 6, 5, 3, 2, 1])
         >>> compare_hit_curves(a, b, torch.tensor([1, 0, 1, 0, 0, 0])).above
         'a'
@@ -219,70 +214,12 @@ def area_under_hit_curve(preds: Tensor, target: Tensor, *, ties: Ties = "grouped
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import area_under_hit_curve
+        >>> from torch_ap.curves import area_under_hit_curve
         >>> area_under_hit_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
         tensor(0.3125)
     """
     curve, _ = curves_of_rows(preds, target, ties)
     return average_precision.area(curve, ties=ties).reshape(preds.shape[:-1]).to(result_dtype(preds.dtype))
-
-
-def ideal_hit_curve(n: int, m: int, t: Tensor | None = None, *, fraction: bool = False) -> HitCurvePoints:
-    """Return the hit curve of a perfect ranking, h_P(t) = min(t, m).
-
-    Args:
-        n: items, at least 1.
-        m: relevant items, 0 to n.
-        t: (T,) depths: ranks in [0, n], or fractions of n in [0, 1]. Default: all ranks from 1 to n, or their
-            fractions.
-        fraction: whether t and h are fractions of n, as in Zhu's paper, instead of numbers of items.
-
-    Returns:
-        t, hits, recall, precision, each (T,) float64, as in :func:`hit_curve`.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument.
-
-    Equals :func:`hit_curve` of a ranking with its m relevant items first.
-
-    Source: Zhu (2004), example 2.
-
-    Example:
-        >>> from torch_ap.functional import ideal_hit_curve
-        >>> ideal_hit_curve(5, 2).hits
-        tensor([1., 2., 2., 2., 2.], dtype=torch.float64)
-    """
-    depth = _depths(n, m, t, fraction)
-    return _points(n, m, depth, depth.clamp(max=m), fraction)
-
-
-def random_hit_curve(n: int, m: int, t: Tensor | None = None, *, fraction: bool = False) -> HitCurvePoints:
-    """Return the mean hit curve of random selection, h_R(t) = pi t with pi = m / n.
-
-    Args:
-        n: see :func:`ideal_hit_curve`.
-        m: see :func:`ideal_hit_curve`.
-        t: see :func:`ideal_hit_curve`.
-        fraction: see :func:`ideal_hit_curve`.
-
-    Returns:
-        t, hits, recall, precision, each (T,) float64, as in :func:`hit_curve`.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument.
-
-    Equals :func:`hit_curve` of items that all have the same score, and the means of
-    :class:`torch_ap.inference.hits.RandomHits`.
-
-    Source: Zhu (2004), example 1.
-
-    Example:
-        >>> from torch_ap.functional import random_hit_curve
-        >>> random_hit_curve(5, 2).hits
-        tensor([0.4000, 0.8000, 1.2000, 1.6000, 2.0000], dtype=torch.float64)
-    """
-    depth = _depths(n, m, t, fraction)
-    return _points(n, m, depth, depth * m / n, fraction)
 
 
 def survival_function(preds: Tensor, target: Tensor, t: Tensor | None = None) -> SurvivalPoints:
@@ -308,7 +245,7 @@ def survival_function(preds: Tensor, target: Tensor, t: Tensor | None = None) ->
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import survival_function
+        >>> from torch_ap.curves import survival_function
         >>> survival_function(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0])).survival
         tensor([0.5000, 0.5000, 0.0000, 0.0000], dtype=torch.float64)
     """
@@ -344,7 +281,7 @@ def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> 
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import hit_curve_hull
+        >>> from torch_ap.curves import hit_curve_hull
         >>> hull = hit_curve_hull(torch.tensor([6.0, 5, 4, 3, 2, 1]), torch.tensor([1, 0, 0, 1, 1, 0]))
         >>> hull.t.tolist(), hull.hits.tolist()
         ([0.0, 1.0, 5.0, 6.0], [0.0, 1.0, 3.0, 3.0])
@@ -362,18 +299,3 @@ def hit_curve_hull(preds: Tensor, target: Tensor, *, fraction: bool = False) -> 
     thresholds = torch.cat([start + torch.inf, score, torch.full_like(rest, -torch.inf)])
     unit = n if fraction else torch.ones_like(n)
     return HitCurveHull(t / unit, hits / unit, thresholds, area_of_precision(t, hits, m[0]))
-
-
-def _depths(n: int, m: int, t: Tensor | None, fraction: bool) -> Tensor:
-    """Return the depths in ranks, float64."""
-    n, m = checks.ranking_size(n, m)
-    if t is None:
-        return torch.arange(1, n + 1, dtype=torch.float64)
-    tensors.depths("t", t, 1.0 if fraction else float(n))
-    return segments.as_float64(t.detach()) * (n if fraction else 1)
-
-
-def _points(n: int, m: int, depth: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:
-    unit = n if fraction else 1
-    recall = hits / m if m else torch.full_like(hits, torch.nan)
-    return HitCurvePoints(depth / unit, hits / unit, recall, hits / depth)

@@ -12,7 +12,7 @@ from torch_ap.core.measures.convention import Convention, resolve_convention
 from torch_ap.curves.record import Curve, curve_records
 
 
-def curve(
+def binary_curve(
     preds: Tensor,
     target: Tensor,
     *,
@@ -59,7 +59,7 @@ def curve(
     Example:
         >>> import torch
         >>> from torch_ap import functional
-        >>> curve = functional.curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
+        >>> curve = functional.binary_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
         >>> curve.precision
         tensor([1.0000, 0.5000, 0.6667, 0.5000], dtype=torch.float64)
         >>> best = curve.operating_point()
@@ -97,14 +97,14 @@ def multiclass_curve(
         num_classes: C, at least 2.
         weights: (N, ...) finite weights of at least 0.
         normalization: see :func:`torch_ap.functional.multiclass_average_precision`.
-        top_k: see :func:`curve`.
-        denominator: see :func:`curve`.
-        interpolation: see :func:`curve`.
-        ties: see :func:`curve`.
-        convention: see :func:`curve`.
-        ignore_index: see :func:`curve`.
-        validate_args: see :func:`curve`.
-        nan_strategy: see :func:`curve`.
+        top_k: see :func:`binary_curve`.
+        denominator: see :func:`binary_curve`.
+        interpolation: see :func:`binary_curve`.
+        ties: see :func:`binary_curve`.
+        convention: see :func:`binary_curve`.
+        ignore_index: see :func:`binary_curve`.
+        validate_args: see :func:`binary_curve`.
+        nan_strategy: see :func:`binary_curve`.
         class_names: (C,) different names; None for 0 to C - 1.
 
     Returns:
@@ -158,14 +158,14 @@ def multilabel_curve(
         num_labels: L, at least 2.
         weights: (N, ...) or (N, L, ...) finite weights of at least 0.
         normalization: see :func:`torch_ap.functional.multilabel_average_precision`.
-        top_k: see :func:`curve`.
-        denominator: see :func:`curve`.
-        interpolation: see :func:`curve`.
-        ties: see :func:`curve`.
-        convention: see :func:`curve`.
-        ignore_index: see :func:`curve`.
-        validate_args: see :func:`curve`.
-        nan_strategy: see :func:`curve`.
+        top_k: see :func:`binary_curve`.
+        denominator: see :func:`binary_curve`.
+        interpolation: see :func:`binary_curve`.
+        ties: see :func:`binary_curve`.
+        convention: see :func:`binary_curve`.
+        ignore_index: see :func:`binary_curve`.
+        validate_args: see :func:`binary_curve`.
+        nan_strategy: see :func:`binary_curve`.
         class_names: (L,) different names; None for 0 to L - 1.
 
     Returns:

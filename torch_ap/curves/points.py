@@ -50,7 +50,7 @@ def average_precision_from_hit_curve(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import average_precision_from_hit_curve
+        >>> from torch_ap.curves import average_precision_from_hit_curve
         >>> average_precision_from_hit_curve(torch.tensor([1, 2, 2, 3, 3, 3, 3, 3]))
         tensor(0.9167, dtype=torch.float64)
         >>> t, h = torch.tensor([0.05, 1.0]), torch.tensor([0.05, 0.05])
@@ -114,7 +114,7 @@ def average_precision_from_precision_recall(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import average_precision_from_precision_recall
+        >>> from torch_ap.curves import average_precision_from_precision_recall
         >>> precision, recall = torch.tensor([1.0, 1.0, 0.75, 0.5]), torch.tensor([0.25, 0.5, 0.75, 1.0])
         >>> average_precision_from_precision_recall(precision, recall)
         tensor(0.8125, dtype=torch.float64)
@@ -273,8 +273,14 @@ def interpolated_points(
     return InterpolatedPrecision(levels.to(dtype), interpolation.precision_at_levels(curve, levels)[0].to(dtype))
 
 
-def precision_at_recall(
-    preds: Tensor, target: Tensor, min_recall: float | Tensor, *, weights: Tensor | None = None
+def binary_precision_at_fixed_recall(
+    preds: Tensor,
+    target: Tensor,
+    min_recall: float | Tensor,
+    *,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    weights: Tensor | None = None,
 ) -> PrecisionAtRecall:
     """Return the highest precision of the thresholds that reach a recall, and its threshold.
 
@@ -284,6 +290,8 @@ def precision_at_recall(
         preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         min_recall: a number in [0, 1], or a 1-D floating tensor of numbers.
+        ignore_index: target value of items to ignore.
+        validate_args: whether to check values.
         weights: (N, ...) finite weights of at least 0; counts are then sums of weights.
 
     Returns:
@@ -294,22 +302,23 @@ def precision_at_recall(
         TypeError, ValueError: for an invalid argument.
 
     Equals ``torchmetrics.functional.classification.binary_precision_at_fixed_recall`` without a sigmoid, if all
-    thresholds have different recalls. For equal recalls torchmetrics returns the highest score.
+    thresholds have different recalls. For equal recalls torchmetrics returns the highest score. torchmetrics returns
+    precision and threshold only.
 
     Source: van Rijsbergen (1979), chapter 7; "Recall (information retrieval)", Wikipedia.
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import precision_at_recall
+        >>> from torch_ap.functional import binary_precision_at_fixed_recall
         >>> preds, target = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5]), torch.tensor([1, 0, 1, 1, 0])
-        >>> [round(float(x), 4) for x in precision_at_recall(preds, target, 0.5)]
+        >>> [round(float(x), 4) for x in binary_precision_at_fixed_recall(preds, target, 0.5)]
         [0.75, 1.0, 0.6]
     """
     if isinstance(min_recall, Tensor):
         tensors.recall_levels("min_recall", min_recall)
     else:
         checks.fraction("min_recall", min_recall)
-    curve = validated_curve(preds, target, weights)
+    curve = validated_curve(preds, target, weights, ignore_index=ignore_index, validate_args=validate_args)
     p = curve.precision
     levels = min_recall.detach().to(p.device) if isinstance(min_recall, Tensor) else p.new_tensor([min_recall])
     entry = interpolation.best_entries(curve, levels)

@@ -28,7 +28,7 @@ from torch_ap.inference.resampling import Resampling
 class Curve(Result):
     """Counts of one ranking at each threshold, and its average precision.
 
-    It is returned by :func:`torch_ap.functional.curve` and by the method ``curve()`` of the metrics.
+    It is returned by :func:`torch_ap.functional.binary_curve` and by the method ``curve()`` of the metrics.
 
     Attributes:
         thresholds: (T,) the distinct scores, descending, in their dtype; or the ``thresholds`` of the metric. Curves of
@@ -121,7 +121,7 @@ class Curve(Result):
             fraction: whether t and h are fractions of n, as in Zhu's paper, instead of numbers of items.
 
         Returns:
-            t, hits, recall, precision, each (V,) float64: :func:`torch_ap.functional.hit_curve` at these t.
+            t, hits, recall, precision, each (V,) float64: :func:`torch_ap.curves.hit_curve` at these t.
         """
         t, hits = segments.as_float64(self.items), segments.as_float64(self.hits)
         t, hits = (torch.cat([x.new_zeros(1), x]) for x in (t, hits))
@@ -137,7 +137,9 @@ class Curve(Result):
             fraction: see :meth:`hit_curve`.
 
         Returns:
-            Like :meth:`hit_curve`; see :func:`torch_ap.functional.ideal_hit_curve`.
+            Like :meth:`hit_curve`: t = 0, m and n.
+
+        Source: Zhu (2004), example 2.
         """
         n, m = segments.as_float64(self.n), segments.as_float64(self.m)
         t = torch.stack([torch.zeros_like(n), torch.minimum(n, m), n])
@@ -150,7 +152,9 @@ class Curve(Result):
             fraction: see :meth:`hit_curve`.
 
         Returns:
-            Like :meth:`hit_curve`; see :func:`torch_ap.functional.random_hit_curve`.
+            Like :meth:`hit_curve`: t = 0 and n, with h = t m / n.
+
+        Source: Zhu (2004), example 1.
         """
         n = segments.as_float64(self.n)
         t = torch.stack([torch.zeros_like(n), n])

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from torch_ap.core.base.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from torch_ap.detection import curves as curves
+    from torch_ap.detection import pairs as pairs
     from torch_ap.detection.errors.confusion import ConfusionMatrix
     from torch_ap.detection.errors.lrp import OptimalLRP
     from torch_ap.detection.errors.operating_points import OperatingPoints
@@ -36,4 +38,5 @@ __getattr__, __dir__ = lazy_exports(
         *(f"detection.metrics.{name}" for name in ("coco", "lvis", "nuscenes", "open_images", "voc")),
         *(f"detection.errors.{name}" for name in ("confusion", "lrp", "operating_points", "outcomes", "tide")),
     ),
+    ("curves", "pairs"),
 )

@@ -1,8 +1,8 @@
-"""Curves of detectors as records: functions, and the steps that they share with the metrics."""
+"""Curves of detectors by the rules of COCO, LVIS and VOC."""
 
 from torch import Tensor
 
-from torch_ap.core.base import checks
+from torch_ap.core.base import checks, untraced
 from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
@@ -16,7 +16,10 @@ from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
 from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
+from torch_ap.detection.rules.lvis import lvis_settings_of
 from torch_ap.detection.rules.voc import VocSettings, voc_settings_of
+
+__all__ = ["coco_curve", "lvis_curve", "voc_curve"]
 
 
 def coco_curve(
@@ -48,9 +51,9 @@ def coco_curve(
         area_ranges, class_names, iou, box_width, sigmas, area_as_given, validate_args: as there.
 
     Returns:
-        (K,) :class:`Curve`, in the order of the labels of the images, with the label or its name as ``name``. Items are
-        detections, each its own threshold. Positives are ground truths; ``m`` also counts undetected ones. AP is COCO's
-        at this threshold, NaN without ground truths.
+        (K,) :class:`torch_ap.curves.Curve`, in the order of the labels of the images, with the label or its name as
+        ``name``. Items are detections, each its own threshold. Positives are ground truths; ``m`` also counts
+        undetected ones. AP is COCO's at this threshold, NaN without ground truths.
 
     Raises:
         TypeError, ValueError: for an invalid argument, with image and key.
@@ -62,7 +65,7 @@ def coco_curve(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import coco_curve
+        >>> from torch_ap.detection.curves import coco_curve
         >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
         >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
         >>> curves = coco_curve(preds, [{"boxes": boxes[1:], "labels": labels[1:]}], class_names={3: "cat"})
@@ -82,6 +85,70 @@ def coco_curve(
         iou=iou,
         box_width=box_width,
         sigmas=sigmas,
+        area_as_given=area_as_given,
+        validate_args=validate_args,
+    )
+    return curves_of_images(settings, preds, target, area, class_names)
+
+
+def lvis_curve(
+    preds: Images,
+    target: Images,
+    box_format: AnyBoxFormat = "xyxy",
+    iou_type: IoUType = "bbox",
+    iou_threshold: float = 0.5,
+    rec_thresholds: list[float] | None = None,
+    max_detections: int | None = None,
+    *,
+    fixed: bool = False,
+    area: str = "all",
+    area_ranges: AreaRanges | None = None,
+    class_names: ClassNames = None,
+    area_as_given: bool = False,
+    validate_args: bool = True,
+) -> list[Curve]:
+    """Return the curve of each class of a detector at one IoU threshold, by LVIS's rules.
+
+    Args:
+        preds, target: images as for :func:`torch_ap.functional.lvis_mean_average_precision`, lists or packed.
+        box_format, iou_type, rec_thresholds, max_detections, fixed: as there; one ``iou_type``.
+        iou_threshold: a number in [0, 1].
+        area: name of an area range, "all" or one of ``area_ranges``.
+        area_ranges, class_names, area_as_given, validate_args: as there.
+
+    Returns:
+        (K,) :class:`torch_ap.curves.Curve`, in the order of the labels of the images, with the label or its name as
+        ``name``. Items are detections that count, each its own threshold. Positives are ground truths; ``m`` also
+        counts undetected ones. AP is LVIS's at this threshold, NaN without ground truths.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument, with image and key.
+
+    Equals ``torch_ap.LVISMeanAveragePrecision.curve``. Its ``interpolated("101-point")`` equals the ``precision`` of
+    ``LVISEval``'s ``eval`` to 1e-12.
+
+    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection.curves import lvis_curve
+        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
+        >>> pred = {"boxes": box.repeat(2, 1), "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 7])}
+        >>> lists = {"neg_category_ids": nothing, "not_exhaustive_category_ids": nothing}
+        >>> curves = lvis_curve([pred], [{"boxes": box, "labels": torch.tensor([3]), **lists}])
+        >>> [(one.name, one.thresholds.tolist()) for one in curves]  # 7 was not annotated
+        [('3', [0.8999999761581421]), ('7', [])]
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    settings = lvis_settings_of(
+        box_format=box_format,
+        iou_type=iou_type,
+        iou_thresholds=[iou_threshold],
+        rec_thresholds=rec_thresholds,
+        max_detections=max_detections,
+        fixed=fixed,
+        frequencies=None,
+        area_ranges=area_ranges,
         area_as_given=area_as_given,
         validate_args=validate_args,
     )
@@ -111,9 +178,9 @@ def voc_curve(
         class_names: names of the labels, a dict, or a list that begins with the name of label 0.
 
     Returns:
-        (K,) :class:`Curve`, in the order of the labels of the images, with the label or its name as ``name``. Items are
-        detections, each its own threshold, without detections of difficult objects. Positives are ground truths. AP is
-        NaN without ground truths.
+        (K,) :class:`torch_ap.curves.Curve`, in the order of the labels of the images, with the label or its name as
+        ``name``. Items are detections, each its own threshold, without detections of difficult objects. Positives are
+        ground truths. AP is NaN without ground truths.
 
     Raises:
         TypeError, ValueError: for an invalid argument, with image and key.
@@ -124,7 +191,7 @@ def voc_curve(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import voc_curve
+        >>> from torch_ap.detection.curves import voc_curve
         >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
         >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
         >>> voc_curve(preds, [{"boxes": boxes[1:], "labels": labels[1:]}])[0].precision
@@ -186,3 +253,6 @@ def _class_curves(
     """Return the curves of the classes; ``each`` is their AP, or None."""
     unique_names = unique_label_names(labels, names)
     return curve_records(rankings, convention, unique_names, each) if unique_names else []
+
+
+untraced.untraced_package(__name__)

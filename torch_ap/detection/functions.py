@@ -71,15 +71,15 @@ def coco_mean_average_precision(
         box_format: "xyxy" corners, "xywh" corner and size, "cxcywh" centre and size. Boxes are finite; a box of zero
             or negative size overlaps nothing, as in COCO. A negative size in ``target`` is an error, except with
             ``validate_args=False`` or a function ``iou``, because it indicates sizes read as corners. Rotated boxes are
-            "cxcywhr", "xywhr" or "xyxyxyxy", as in :func:`torch_ap.functional.rotated_box_iou`. Must be omitted for
-            "intervals", "precomputed" and a function.
+            "cxcywhr", "xywhr" or "xyxyxyxy", as in :func:`torch_ap.detection.pairs.rotated_box_iou`. Must be omitted
+            for "intervals", "precomputed" and a function.
         iou_type: "bbox", "segm", "precomputed", or "boundary", the lower of the IoU of two masks and the IoU of their
             boundaries. A boundary contains the pixels within 2% of the image's diagonal (at least 1 pixel) of the
             outside, by rows and columns separately; a crowd has only the IoU of masks (Cheng et al. 2021). Several
             kinds as a tuple prefix the names of the result ("bbox_map"). "keypoints", "rotated" and "intervals" cannot
-            be combined; keypoints are compared by :func:`torch_ap.functional.keypoint_similarity` in place of IoU. Or a
-            function from the two dicts of an image, not packed, to the (D, G) similarity of its detections and ground
-            truths, at most 1; ``area`` is then the given area, or 0.
+            be combined; keypoints are compared by :func:`torch_ap.detection.pairs.keypoint_similarity` in place of
+            IoU. Or a function from the two dicts of an image, not packed, to the (D, G) similarity of its detections
+            and ground truths, at most 1; ``area`` is then the given area, or 0.
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1], in any order. Default: 0, .01, ..., 1.
         max_detection_thresholds: limits of the detections of a class and image that count, any number of ints. Default:

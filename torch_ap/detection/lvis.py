@@ -1,16 +1,13 @@
-"""Mean average precision of object detectors on the federated ground truth of LVIS, and its curves."""
+"""Mean average precision of object detectors on the federated ground truth of LVIS."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.options import AnyBoxFormat, IoUType
 from torch_ap.core.items.settings import result_dtype
-from torch_ap.curves.record import Curve
-from torch_ap.detection.curves import curves_of_images
 from torch_ap.detection.errors import unmatchable
 from torch_ap.detection.functions import validated
 from torch_ap.detection.inputs.images import Images
@@ -117,67 +114,3 @@ def lvis_mean_average_precision(
     numbers = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
     unmatchable.warn_of_unmatchable(settings, columns)
     return numbers
-
-
-def lvis_curve(
-    preds: Images,
-    target: Images,
-    box_format: AnyBoxFormat = "xyxy",
-    iou_type: IoUType = "bbox",
-    iou_threshold: float = 0.5,
-    rec_thresholds: list[float] | None = None,
-    max_detections: int | None = None,
-    *,
-    fixed: bool = False,
-    area: str = "all",
-    area_ranges: AreaRanges | None = None,
-    class_names: ClassNames = None,
-    area_as_given: bool = False,
-    validate_args: bool = True,
-) -> list[Curve]:
-    """Return the curve of each class of a detector at one IoU threshold, by LVIS's rules.
-
-    Args:
-        preds, target: images as for :func:`lvis_mean_average_precision`, lists or packed.
-        box_format, iou_type, rec_thresholds, max_detections, fixed: as there; one ``iou_type``.
-        iou_threshold: a number in [0, 1].
-        area: name of an area range, "all" or one of ``area_ranges``.
-        area_ranges, class_names, area_as_given, validate_args: as there.
-
-    Returns:
-        (K,) :class:`torch_ap.functional.Curve`, in the order of the labels of the images, with the label or its name as
-        ``name``. Items are detections that count, each its own threshold. Positives are ground truths; ``m`` also
-        counts undetected ones. AP is LVIS's at this threshold, NaN without ground truths.
-
-    Raises:
-        TypeError, ValueError: for an invalid argument, with image and key.
-
-    Equals ``torch_ap.LVISMeanAveragePrecision.curve``. Its ``interpolated("101-point")`` equals the ``precision`` of
-    ``LVISEval``'s ``eval`` to 1e-12.
-
-    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation.
-
-    Example:
-        >>> import torch
-        >>> from torch_ap.functional import lvis_curve
-        >>> box, nothing = torch.tensor([[10.0, 10, 50, 50]]), torch.empty(0, dtype=torch.int64)
-        >>> pred = {"boxes": box.repeat(2, 1), "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([3, 7])}
-        >>> lists = {"neg_category_ids": nothing, "not_exhaustive_category_ids": nothing}
-        >>> curves = lvis_curve([pred], [{"boxes": box, "labels": torch.tensor([3]), **lists}])
-        >>> [(one.name, one.thresholds.tolist()) for one in curves]  # 7 was not annotated
-        [('3', [0.8999999761581421]), ('7', [])]
-    """
-    checks.fraction("iou_threshold", iou_threshold)
-    settings = lvis_settings_of(
-        box_format=box_format,
-        iou_type=iou_type,
-        iou_thresholds=[iou_threshold],
-        rec_thresholds=rec_thresholds,
-        max_detections=max_detections,
-        fixed=fixed,
-        frequencies=None,
-        area_ranges=area_ranges,
-        area_as_given=area_as_given,
-        validate_args=validate_args,
-    )
-    return curves_of_images(settings, preds, target, area, class_names)

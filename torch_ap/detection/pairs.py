@@ -23,6 +23,18 @@ from torch_ap.detection.shapes.boxes import PairIoU
 Triples = tuple[Tensor, Tensor, Tensor]
 
 
+__all__ = [
+    "VOCMatch",
+    "box_iou",
+    "interval_iou",
+    "keypoint_similarity",
+    "match_coco",
+    "match_voc",
+    "ragged_box_iou",
+    "rotated_box_iou",
+]
+
+
 class VOCMatch(NamedTuple):
     """Matches by VOC's rule.
 
@@ -67,7 +79,7 @@ def box_iou(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import box_iou
+        >>> from torch_ap.detection.pairs import box_iou
         >>> box_iou(torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 0, 3, 2], [5, 5, 6, 6]]))
         tensor([[0.3333, 0.0000]], dtype=torch.float64)
     """
@@ -114,7 +126,7 @@ def match_coco(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import match_coco
+        >>> from torch_ap.detection.pairs import match_coco
         >>> pairs = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), torch.tensor([0.6, 0.9, 0.7])
         >>> match_coco(torch.tensor([0.8, 0.5]), pairs, 2, [0.5, 0.65])
         tensor([[ 0,  1],
@@ -167,7 +179,7 @@ def match_voc(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import match_voc
+        >>> from torch_ap.detection.pairs import match_voc
         >>> pairs = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), torch.tensor([0.6, 0.9, 0.7])
         >>> match_voc(torch.tensor([0.8, 0.5]), pairs, 2).state
         tensor([[1, 0]], dtype=torch.int8)
@@ -302,7 +314,7 @@ def rotated_box_iou(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import rotated_box_iou
+        >>> from torch_ap.detection.pairs import rotated_box_iou
         >>> boxes = torch.tensor([[0.0, 0, 2, 2, 0], [0, 0, 2, 2, 45]])
         >>> rotated_box_iou(boxes, boxes)
         tensor([[1.0000, 0.7071],
@@ -336,7 +348,7 @@ def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import interval_iou
+        >>> from torch_ap.detection.pairs import interval_iou
         >>> interval_iou(torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 4.0], [3.0, 5.0]]))
         tensor([[0.5000, 0.0000]], dtype=torch.float64)
     """
@@ -383,7 +395,7 @@ def keypoint_similarity(
 
     Example:
         >>> import torch
-        >>> from torch_ap.functional import keypoint_similarity
+        >>> from torch_ap.detection.pairs import keypoint_similarity
         >>> target = torch.tensor([[[10.0, 10, 2], [20, 20, 2]]])
         >>> keypoint_similarity(target + 1, target, torch.tensor([100.0]), sigmas=[0.1, 0.2])
         tensor([[0.8591]], dtype=torch.float64)
@@ -441,9 +453,6 @@ def _all_similarities(similarity: PairIoU, preds: Tensor, target: Tensor) -> Ten
     return similarity(d, g, 0.0)[2].reshape(len(preds), len(target))
 
 
-__all__ = ["ragged_box_iou"]
-
-
 def ragged_box_iou(
     preds: Tensor,
     target: Tensor,
@@ -462,7 +471,7 @@ def ragged_box_iou(
         target: (G, 4) concatenated boxes of the same images.
         preds_counts: (B,) numbers of boxes in ``preds`` per image.
         target_counts: (B,) numbers of boxes in ``target`` per image.
-        box_format, iscrowd, inclusive_pixels: as for :func:`torch_ap.functional.box_iou`.
+        box_format, iscrowd, inclusive_pixels: as for :func:`torch_ap.detection.pairs.box_iou`.
         least: the least IoU of a returned pair.
 
     Returns:

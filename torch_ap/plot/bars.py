@@ -14,9 +14,9 @@ from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
+from torch_ap.curves import Curve
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco_metric import CocoMetric
-from torch_ap.functional import Curve
 from torch_ap.inference.methods import curve_interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.plot import style, vertices
@@ -69,7 +69,7 @@ def per_class(
 
     Args:
         curves: a metric of several classes, or a dict of such metrics by system; or any source of curves: a list of
-            :class:`torch_ap.functional.Curve`, or a dict of curves by name. For detectors, the bar is the AP over all
+            :class:`torch_ap.curves.Curve`, or a dict of curves by name. For detectors, the bar is the AP over all
             IoU thresholds.
         ax: the axes to draw on; None for the axes of a new figure, whose height follows the number of classes.
         class_names: names of the classes of metrics; for a ``MeanAveragePrecision`` or LVIS's, they replace its own

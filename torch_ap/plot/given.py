@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.messages import short_repr
-from torch_ap.functional import Curve, QueryCurve
+from torch_ap.curves import Curve
+from torch_ap.functional import QueryCurve
 
 Curves: TypeAlias = Any  # a curve, a metric that has `curve()`, a list of them, or a dict of them by name
 
@@ -45,7 +46,7 @@ def all_curves_of(source: Curves, class_names: ClassNames = None) -> list[Curve 
         return [_rename(x, with_kind(source, x.name)) for x in curves]
     got = f"the class {source.__name__}; pass an instance" if isinstance(source, type) else short_repr(source)
     if isinstance(source, Tensor):
-        got = "a tensor; pass `torch_ap.functional.curve(preds, target)`"
+        got = "a tensor; pass `torch_ap.functional.binary_curve(preds, target)`"
     raise TypeError(f"`curves` must be a Curve, a metric that has `curve()`, a list or a dict of them, got {got}")
 
 

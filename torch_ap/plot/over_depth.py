@@ -7,7 +7,7 @@ import numpy as np
 
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.ranking.order import Array
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
 from torch_ap.plot.style import GREY, Style
@@ -36,7 +36,7 @@ def hit_curve(
     and the five worst are named.
 
     Args:
-        curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
+        curves: a :class:`torch_ap.curves.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
         ax: the axes to draw on; None for the axes of a new figure.
         class_names: names of the classes of metrics.
         fraction: whether t and h are fractions of n, as in Zhu's paper, instead of numbers of items.

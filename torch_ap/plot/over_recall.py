@@ -8,7 +8,8 @@ import numpy as np
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.functional import Curve, QueryCurve
+from torch_ap.curves import Curve
+from torch_ap.functional import QueryCurve
 from torch_ap.inference import Interval, OperatingPoint
 from torch_ap.inference.operating_point import ThresholdCriterion
 from torch_ap.plot import style, vertices
@@ -51,7 +52,7 @@ def precision_recall(
     best and the five worst are named.
 
     Args:
-        curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
+        curves: a :class:`torch_ap.curves.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
         ax: the axes to draw on; None for the axes of a new figure.
         class_names: names of the classes of metrics.
         chance_level: whether the precision of a random order is drawn: one line if all curves share it; a mark for each

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.ranking.order import Array
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
 from torch_ap.plot.style import COLORS, DASHES, MEAN, Style, number
@@ -41,7 +41,7 @@ def f_beta_thresholds(
     only the five best and the five worst are named. Infinite scores are omitted.
 
     Args:
-        curves: a :class:`torch_ap.functional.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
+        curves: a :class:`torch_ap.curves.Curve`, a metric that has ``curve()``, a list of them, or a dict by name.
         ax: the axes to draw on; None for the axes of a new figure.
         class_names: names of the classes of metrics.
         beta: the weight of recall relative to precision, above 0 and with a finite square.

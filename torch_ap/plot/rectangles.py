@@ -6,7 +6,7 @@ import numpy as np
 
 from torch_ap.core.measures.top_k import divisor
 from torch_ap.core.ranking.order import Array
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of
 from torch_ap.plot.style import COLORS, FAINT, number
@@ -30,7 +30,7 @@ def average_precision_rectangles(curve: Curves, *, ax: "Axes | None" = None) -> 
     hits retrieved. The area, or the mean height of the bars, is the AP.
 
     Args:
-        curve: one :class:`torch_ap.functional.Curve`, or a metric whose ``curve()`` is one.
+        curve: one :class:`torch_ap.curves.Curve`, or a metric whose ``curve()`` is one.
         ax: the axes to draw on; None for the axes of a new figure.
 
     Returns:

@@ -14,7 +14,7 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.builders import from_bins
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.plot.style import array, decimated
 
 

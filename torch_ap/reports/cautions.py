@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.measures.convention import Convention
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.plot.vertices import ranking_of
 from torch_ap.reports.content import Headline
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torch_ap import plot
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.inference import OperatingPoint
 from torch_ap.plot.given import with_kind
 from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table

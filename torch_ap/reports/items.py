@@ -9,7 +9,7 @@ import torch
 from torch_ap.classification.metrics import MulticlassAveragePrecision
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.functional import Curve
+from torch_ap.curves import Curve
 from torch_ap.reports import cautions
 from torch_ap.reports.content import Cell, Content, Section, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections

@@ -6,6 +6,7 @@ from torch_ap.core.base.lazy import lazy_exports
 from torch_ap.core.measures.names import METRICS
 
 if TYPE_CHECKING:
+    from torch_ap.retrieval.at_k import PrecisionRecallAtK
     from torch_ap.retrieval.metrics.at_k import (
         RetrievalFallOut,
         RetrievalFBeta,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EmbeddingMAP",
     "IndexEncoder",
+    "PrecisionRecallAtK",
     "QueryMetric",
     "RetrievalAUROC",
     "RetrievalFBeta",
@@ -52,6 +54,6 @@ _METRICS = ("measures", "at_k", "query_metric", "precision_recall", "embeddings"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     __all__,
-    ("retrieval.rankings", *(f"retrieval.metrics.{name}" for name in _METRICS)),
+    ("retrieval.rankings", "retrieval.at_k", *(f"retrieval.metrics.{name}" for name in _METRICS)),
     objects=METRICS,
 )

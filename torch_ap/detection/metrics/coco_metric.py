@@ -81,7 +81,7 @@ class CocoMetric(DetectionMetric):
             class_names: names of the labels, as for the class; default the names of the metric.
 
         Returns:
-            (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``, whatever ``average`` is. Items are
+            (K,) :class:`torch_ap.curves.Curve`, in the order of ``classes``, whatever ``average`` is. Items are
             detections, each its own threshold as in COCO. Positives are ground truths; ``m`` also counts undetected
             ones. AP is NaN without ground truths.
 

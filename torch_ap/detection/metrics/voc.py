@@ -88,7 +88,7 @@ class VocMetric(DetectionMetric):
             class_names: names of the labels, as for the class; default the names of the metric.
 
         Returns:
-            (K,) :class:`torch_ap.functional.Curve`, in the order of ``classes``. Items are detections, each its own
+            (K,) :class:`torch_ap.curves.Curve`, in the order of ``classes``. Items are detections, each its own
             threshold as in the devkit, without detections of difficult objects. Positives are ground truths.
 
         Raises:

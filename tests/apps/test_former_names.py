@@ -1,0 +1,57 @@
+"""Former public names work for one release with a warning, and removed names raise an error with their replacement."""
+
+import importlib
+
+import pytest
+
+from tests.support.each import each
+
+MOVED = {
+    "functional": {
+        "curve": "functional.binary_curve",
+        "precision_at_recall": "functional.binary_precision_at_fixed_recall",
+        "PrecisionRecallAtK": "retrieval.PrecisionRecallAtK",
+        "Curve": "curves.Curve",
+        "HitCurvePoints": "curves.HitCurvePoints",
+        "PrecisionRecallCurve": "curves.PrecisionRecallCurve",
+        "hit_curve": "curves.hit_curve",
+        "compare_hit_curves": "curves.compare_hit_curves",
+        "average_precision_from_hit_curve": "curves.average_precision_from_hit_curve",
+        "VOCMatch": "detection.pairs.VOCMatch",
+        "box_iou": "detection.pairs.box_iou",
+        "match_coco": "detection.pairs.match_coco",
+        "lvis_curve": "detection.curves.lvis_curve",
+    }
+}
+REMOVED = {
+    "functional": {
+        "precision_at_k": "`retrieval_precision`",
+        "recall_at_k": "`retrieval_recall`",
+        "f_beta_at_k": "`retrieval_f_beta`",
+        "r_precision": "`retrieval_r_precision`",
+        "ideal_hit_curve": "`torch_ap.curves.Curve.ideal_hit_curve`",
+        "random_hit_curve": "`torch_ap.curves.Curve.random_hit_curve`",
+    }
+}
+
+
+def public(path):
+    module, _, name = f"torch_ap.{path}".rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@each("module, former", [(module, former) for module, names in MOVED.items() for former in names])
+def test_a_former_name_is_the_current_object(module, former):
+    current = MOVED[module][former]
+    with pytest.warns(FutureWarning, match=f"`torch_ap.{module}.{former}` is deprecated: use `torch_ap.{current}`"):
+        found = public(f"{module}.{former}")
+    assert found is public(current)
+    assert former not in importlib.import_module(f"torch_ap.{module}").__all__
+
+
+@each("module, former", [(module, former) for module, names in REMOVED.items() for former in names])
+def test_a_removed_name_raises_with_its_replacement(module, former):
+    with pytest.raises(
+        AttributeError, match=f"`torch_ap.{module}.{former}` was removed: use {REMOVED[module][former]}"
+    ):
+        public(f"{module}.{former}")
