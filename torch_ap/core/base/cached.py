@@ -13,6 +13,7 @@ from torch import Tensor
 Result = TypeVar("Result")
 _MOST_CACHED = 256
 _OWNED = (Tensor, FunctionType, MethodType)
+_INSPECTED = (tuple, *_OWNED)
 _MOST_RESULTS = 4
 _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], object, Any]] = deque(maxlen=_MOST_RESULTS)
 _lock = threading.Lock()  # metrics may compute in several threads
@@ -33,7 +34,9 @@ def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(make, updated=())
     def call(*settings: Any, **named: Any) -> Result:
         try:
-            return cached(tuple(map(_inner_types, (*settings, *named.values()))), *settings, **named)
+            values = (*settings, *named.values()) if named else settings
+            inner_types = tuple([_inner_types(x) for x in values if isinstance(x, _INSPECTED)])
+            return cached(inner_types, *settings, **named)
         except TypeError:  # unhashable settings: `make` raises its own error, if any
             return make(*settings, **named)
 

@@ -26,17 +26,13 @@ WITHOUT_TENSORS: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes,
 _DEEPEST = 4  # lists of images with lists of masks; codes of masks are checked by their reader
 _NO_DISPATCH = Tensor.__torch_dispatch__
 _functorch = torch._C._functorch
-_key_set, _key_bits = torch._C._dispatch_keys, torch._C.DispatchKeySet.raw_repr
-_plain_keys: set[int] = set()  # keys of tensors on CPU, and of plain tensors seen on other devices
+# A tensor is plain if ``key_bits(key_set(tensor))`` is in ``PLAIN_KEYS``; one lookup covers every other kind of memory.
+key_set, key_bits = torch._C._dispatch_keys, torch._C.DispatchKeySet.raw_repr
+PLAIN_KEYS: set[int] = set()  # keys of tensors on CPU, and of plain tensors seen on other devices
 with torch.inference_mode():
-    _plain_keys.add(_key_bits(_key_set(torch.empty(0, device="cpu"))))
+    PLAIN_KEYS.add(key_bits(key_set(torch.empty(0, device="cpu"))))
 with torch.inference_mode(False):
-    _plain_keys.add(_key_bits(_key_set(torch.empty(0, device="cpu"))))
-
-
-def has_plain_keys(value: Tensor) -> bool:
-    """Return whether a tensor has a plain tensor's dispatch keys; one call covers every other kind of memory."""
-    return _key_bits(_key_set(value)) in _plain_keys
+    PLAIN_KEYS.add(key_bits(key_set(torch.empty(0, device="cpu"))))
 
 
 def is_plain(value: Any) -> bool:
@@ -52,7 +48,7 @@ def is_plain(value: Any) -> bool:
         for kind in types - WITHOUT_TENSORS:
             same = level if len(types) == 1 else [x for x in level if type(x) is kind]
             if issubclass(kind, Tensor):
-                if kind is not Tensor or not _plain_keys.issuperset(map(_key_bits, map(_key_set, same))):
+                if kind is not Tensor or not PLAIN_KEYS.issuperset(map(key_bits, map(key_set, same))):
                     return False
             elif not levels_left:
                 continue
@@ -118,7 +114,7 @@ def plain_tensor(name: str, value: Tensor) -> Tensor:
             value = value.as_subclass(Tensor)
         value = value.resolve_conj().resolve_neg()
         if not value.is_cpu:
-            _plain_keys.add(_key_bits(_key_set(value)))
+            PLAIN_KEYS.add(key_bits(key_set(value)))
         return value
 
 

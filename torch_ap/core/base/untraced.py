@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-from torch_ap.core.base.plain_tensors import WITHOUT_TENSORS, call_with_plain, has_plain_keys
+from torch_ap.core.base.plain_tensors import PLAIN_KEYS, WITHOUT_TENSORS, call_with_plain, key_bits, key_set
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +43,7 @@ def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, 
             kind = value.__class__
             if kind in WITHOUT_TENSORS or (kind is list and not value):
                 continue
-            if kind is not torch.Tensor or value.requires_grad or not has_plain_keys(value):  # type: ignore[attr-defined, arg-type]
+            if kind is not torch.Tensor or value.requires_grad or key_bits(key_set(value)) not in PLAIN_KEYS:  # type: ignore[attr-defined, arg-type]
                 plain = False
                 break
         return function(*args, **kwargs) if plain else call_with_plain(general, args, kwargs)

@@ -258,7 +258,7 @@ def warn_of_two_scores(inputs: ClassificationInputs, parts: Sequence[Batch]) -> 
     Returns:
         Whether a warning was raised.
     """
-    items = sum(len(part.scores) for part in parts)
+    items = sum([part.scores.shape[0] for part in parts])
     if not inputs.check_values or items < _MIN_ITEMS:
         return False
     probed, count = [], 0

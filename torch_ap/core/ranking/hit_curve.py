@@ -120,7 +120,8 @@ class HitCurve:
     @property
     def weighted(self) -> bool:
         """Whether the counts are sums of weights. Ranks and measures "at k" are then undefined."""
-        return self.hits.is_floating_point()
+        hits = self.native.hits  # `self.hits` would create the tensors
+        return hits.is_floating_point() if isinstance(hits, Tensor) else bool(hits.dtype.kind == "f")
 
     @property
     def cumulative_hits(self) -> Tensor:
