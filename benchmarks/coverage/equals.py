@@ -10,7 +10,7 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import labels
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.functional import retrieval_average_precision
-from torch_ap.inference import compare_decisions, compare_several_rankings, compare_splits
+from torch_ap.inference import compare_decisions, compare_splits, compare_systems
 
 _NOMINAL, _REPLICATES = 0.05, 299
 _MEASURES: Any = ("precision", "recall", "f_beta")
@@ -40,7 +40,7 @@ def several(size: Any, *, repetitions: int, generator: torch.Generator) -> Tally
         shared, *own = torch.randn(_SYSTEMS + 1, len(target), generator=generator)
         preds = torch.stack([(shared + x) / 2**0.5 + 1.5 * target for x in own])
         for method in ("holm", "tukey"):
-            result = compare_several_rankings(
+            result = compare_systems(
                 preds, target, method=method, design="iid", n_resamples=_REPLICATES, generator=generator
             )
             tally(found, (method,), bool((result.adjusted_p_value <= _NOMINAL).any()))
@@ -95,7 +95,7 @@ def _of_decisions(found: dict[tuple[Any, ...], Tally]) -> list[str]:
 
 
 def _of_several(found: dict[tuple[Any, ...], Tally]) -> list[str]:
-    title = f"\n## {_SYSTEMS} equally good systems, `compare_several_rankings`: any pair rejected at nominal 5%\n"
+    title = f"\n## {_SYSTEMS} equally good systems, `compare_systems`: any pair rejected at nominal 5%\n"
     said = f'd\' = 1.5, scores correlated by 1/2, m random; {_REPLICATES} permutations. "neither": not adjusted.\n'
     return [title, said, *_table(found, "(n, m)")]
 

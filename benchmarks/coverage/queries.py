@@ -16,7 +16,7 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap.inference import compare_queries, compare_systems, mean_interval
+from torch_ap.inference import compare_per_query, compare_systems_per_query, mean_interval
 from torch_ap.inference.queries import METHODS
 
 _QUERIES, _RESAMPLED = (5, 10, 30, 100), (10, 30)
@@ -102,7 +102,7 @@ def tests(law: str, queries: int, *, repetitions: int, generator: torch.Generato
     for _ in range(repetitions):
         values = skewed(queries, generator) if law == "skewed" else drawn(2, queries, generator)
         for test in METHODS:
-            p = compare_queries(*values, method=test, n_resamples=_FLIPS, generator=generator).p_value
+            p = compare_per_query(*values, method=test, n_resamples=_FLIPS, generator=generator).p_value
             tally(found, (test,), bool(p <= _NOMINAL))
     return found
 
@@ -113,7 +113,7 @@ def several(systems: int, queries: int, *, repetitions: int, generator: torch.Ge
     for _ in range(repetitions):
         values = drawn(systems, queries, generator)
         tukey, holm = (
-            compare_systems(values, method=method, n_resamples=_FLIPS, generator=generator)
+            compare_systems_per_query(values, method=method, n_resamples=_FLIPS, generator=generator)
             for method in ("tukey", "holm")
         )
         tally(found, ("tukey",), bool((tukey.adjusted_p_value <= _NOMINAL).any()))
@@ -167,7 +167,7 @@ def _intervals(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list
 
 def _tests(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
-        "\n## Two systems of equal means over queries, `compare_queries`: rejections at nominal 5%, "
+        "\n## Two systems of equal means over queries, `compare_per_query`: rejections at nominal 5%, "
         f"{count} repetitions\n",
         '"alike": one distribution for both, correlated by .8; "skewed": four queries of five gain .05 and the fifth '
         f"loses .2, with noise of .02. {_FLIPS} random flips for more than 20 queries.\n",
@@ -181,7 +181,7 @@ def _tests(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
 
 def _several(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
-        "\n## Five equally good systems over queries, `compare_systems`: any rejection at nominal 5%, "
+        "\n## Five equally good systems over queries, `compare_systems_per_query`: any rejection at nominal 5%, "
         f"{count} repetitions\n"
     ]
     out += report.head("queries", "method", "rejects", "s.e.")

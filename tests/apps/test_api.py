@@ -30,7 +30,7 @@ INFERENCE_MODULES = [x for x in MODULES if x.startswith("torch_ap.inference")]
 RESAMPLING = ["n_resamples", "generator", "batch", "progress"]
 CONVENTION = {"top_k", "denominator", "interpolation", "ties"}
 # functions that flip or permute values instead of resampling items
-FLIPPED = ("inference.compare_queries", "inference.compare_systems", "inference.compare_decisions")
+FLIPPED = ("inference.compare_per_query", "inference.compare_systems_per_query", "inference.compare_decisions")
 
 
 def table(head):
@@ -352,10 +352,10 @@ METHODS = {
     "average_precision_interval_classes": ("bootstrap-logit",),
     "chance_test": ("permutation",),
     "compare_decisions": ("randomization",),
-    "compare_queries": ("randomization",),
+    "compare_per_query": ("randomization",),
     "compare_rankings": ("bootstrap", "permutation"),
-    "compare_several_rankings": ("tukey",),
     "compare_systems": ("tukey",),
+    "compare_systems_per_query": ("tukey",),
     "mean_interval": ("bootstrap-bca",),
     "precision_band": (None,),
 }

@@ -21,8 +21,8 @@ from torch_ap.inference import (
     average_precision_interval,
     compare_decisions,
     compare_rankings,
-    compare_several_rankings,
     compare_splits,
+    compare_systems,
     mean_interval,
     metric,
     precision_at_k_interval,
@@ -276,7 +276,7 @@ DECIDED, RANKED, LEARNT = "Two equally good systems' decisions", "4 equally good
     ("function", "section", "rows"),
     [
         *((compare_decisions, DECIDED, [("100", x), ("1000", x)]) for x in ("precision", "recall", "f_beta")),
-        *((compare_several_rankings, RANKED, [("(300, 30)", x), ("(1000, 100)", x)]) for x in ("holm", "tukey")),
+        *((compare_systems, RANKED, [("(300, 30)", x), ("(1000, 100)", x)]) for x in ("holm", "tukey")),
         *(
             (compare_splits, LEARNT, [("10", share, test), ("50", share, test)])
             for share in ("0.1", "0.5")

@@ -3,8 +3,10 @@
 import importlib
 
 import pytest
+import torch
 
 from tests.support.each import each
+from torch_ap import inference
 
 MOVED = {
     "functional": {
@@ -21,7 +23,11 @@ MOVED = {
         "box_iou": "detection.pairs.box_iou",
         "match_coco": "detection.pairs.match_coco",
         "lvis_curve": "detection.curves.lvis_curve",
-    }
+    },
+    "inference": {
+        "compare_queries": "inference.compare_per_query",
+        "compare_several_rankings": "inference.compare_systems",
+    },
 }
 REMOVED = {
     "functional": {
@@ -55,3 +61,14 @@ def test_a_removed_name_raises_with_its_replacement(module, former):
         AttributeError, match=f"`torch_ap.{module}.{former}` was removed: use {REMOVED[module][former]}"
     ):
         public(f"{module}.{former}")
+
+
+def test_former_calls_of_compare_systems_keep_their_meaning():
+    """Values of queries without a target were compared by `compare_systems`: the result is the same, with a warning."""
+    values = torch.rand(3, 8, generator=torch.Generator().manual_seed(0))
+    wanted = inference.compare_systems_per_query(values, method="holm")
+    for args, kwargs in (((values,), {}), ((), {"values": values})):
+        with pytest.warns(FutureWarning, match=r"use `compare_systems_per_query\(values\)`"):
+            assert inference.compare_systems(*args, method="holm", **kwargs) == wanted
+    with pytest.raises(TypeError, match="target"):
+        inference.compare_systems(preds=values)

@@ -273,7 +273,7 @@ def compare_with_metric(kind, systems, target):
 
 
 EVERY_DIFFERENCE = {
-    "compare_queries": lambda: inference.compare_queries(FAR, NEAR, bounds=(0, 1)),
+    "compare_per_query": lambda: inference.compare_per_query(FAR, NEAR, bounds=(0, 1)),
     "compare_splits": lambda: inference.compare_splits(FAR, NEAR, 9, 1, bounds=(0, 1)),
     "torch-ap trec": lambda: compare_with_baseline(*(Result(["a", "b"], x, 0.5) for x in (FAR, NEAR)), Settings())["t"],
     "RetrievalMAP": lambda: compare_with_metric(
@@ -298,7 +298,7 @@ def test_no_interval_of_a_difference_leaves_the_possible_range(find):
 
 
 def test_the_range_of_a_difference_is_that_of_its_values():
-    for compare in (inference.compare_queries, lambda *x, **how: inference.compare_splits(*x, 9, 1, **how)):
+    for compare in (inference.compare_per_query, lambda *x, **how: inference.compare_splits(*x, 9, 1, **how)):
         free, scaled = compare(FAR, NEAR), compare(10 * FAR, 10 * NEAR, bounds=(0, 10))
         assert free.low < -1 or free.high > 1
         assert (float(scaled.low), float(scaled.high)) == pytest.approx((max(10 * float(free.low), -10), 10))

@@ -9,7 +9,7 @@ from scipy import stats
 
 from benchmarks.coverage.queries import intervals
 from tests.support.tolerances import REORDERED, SINGLE, SOLVED
-from torch_ap.inference import compare_queries, compare_systems, mean_interval, resampling
+from torch_ap.inference import compare_per_query, compare_systems_per_query, mean_interval, resampling
 
 METHODS = ("t", "randomization", "wilcoxon", "sign")
 
@@ -22,7 +22,7 @@ def two(q=50, shift=0.05, seed=0):
 
 def p_values(a, b, **how):
     """Return the p-value of every test."""
-    return {method: float(compare_queries(a, b, method=method, **how).p_value) for method in METHODS}
+    return {method: float(compare_per_query(a, b, method=method, **how).p_value) for method in METHODS}
 
 
 def test_t_interval_is_scipys():
@@ -167,7 +167,7 @@ def test_equal_values_have_no_spread(dtype, value, method):
     ],
 )
 def test_equal_differences_are_no_evidence_by_t(a, b):
-    found = compare_queries(a, a - b)
+    found = compare_per_query(a, a - b)
     assert found.difference == pytest.approx(b, rel=0.02)  # `a - b` is rounded in the dtype of `a`
     assert math.isnan(found.effect_size)
     assert math.isnan(found.p_value)
@@ -176,7 +176,7 @@ def test_equal_differences_are_no_evidence_by_t(a, b):
     assert found.standard_error == 0
     assert "all differences are equal" in found.reason
     assert list(p_values(a, a - b).values())[1:] == [1 / 8] * 3, "two of 16 patterns of signs"
-    apart = compare_queries(a, a - b * torch.tensor([1, 2, 1, 1]))
+    apart = compare_per_query(a, a - b * torch.tensor([1, 2, 1, 1]))
     assert not apart.reason
     assert apart.p_value > 0.001
     assert apart.effect_size < 10
@@ -194,10 +194,10 @@ def test_small_differences_are_evidence_above_rounding(dtype, least):
 
 def test_values_that_require_grad():
     a, b = two(6)
-    wanted = compare_queries(a, b).to_dict(), mean_interval(a).to_dict()
+    wanted = compare_per_query(a, b).to_dict(), mean_interval(a).to_dict()
     a.requires_grad_()
-    assert (compare_queries(a, b).to_dict(), mean_interval(a).to_dict()) == wanted
-    assert compare_systems(torch.stack([a, b])).reason == ""
+    assert (compare_per_query(a, b).to_dict(), mean_interval(a).to_dict()) == wanted
+    assert compare_systems_per_query(torch.stack([a, b])).reason == ""
 
 
 @given(
@@ -209,7 +209,7 @@ def test_rounding_changes_no_test(counts, dtype):
     """P@5 of two systems: fifths, whose differences tie except for rounding, against whole numbers."""
     whole = torch.tensor(counts)
     fifths = (whole.double() / 5).to(dtype)
-    wanted, found = (compare_queries(x[:, 0], x[:, 1]) for x in (whole, fifths))
+    wanted, found = (compare_per_query(x[:, 0], x[:, 1]) for x in (whole, fifths))
     of_whole, of_fifths = (p_values(x[:, 0], x[:, 1], n_resamples=100) for x in (whole, fifths))
     assert of_fifths == pytest.approx(of_whole | {"t": of_fifths["t"]}, abs=0, rel=0, nan_ok=True)
     # fifths are rounded, and variances of equal differences magnify it
@@ -221,7 +221,7 @@ def test_rounding_changes_no_test(counts, dtype):
 @pytest.mark.parametrize("q", [8, 50])
 def test_paired_tests_equal_scipys(q):
     a, b = two(q)
-    found, p = compare_queries(a, b), p_values(a, b)
+    found, p = compare_per_query(a, b), p_values(a, b)
     gap = (a - b).numpy()
     assert p["t"] == found.p_value == pytest.approx(stats.ttest_rel(a.numpy(), b.numpy()).pvalue, rel=SOLVED)
     assert p["wilcoxon"] == pytest.approx(stats.wilcoxon(gap).pvalue)
@@ -242,7 +242,7 @@ def test_exact_randomization_counts_sign_patterns(gaps):
     signs = np.array(np.meshgrid(*[[-1, 1]] * len(gaps))).reshape(len(gaps), -1)
     sums = np.array(gaps) @ signs
     wanted = float((abs(sums) >= abs(sum(gaps))).mean())
-    found = compare_queries(torch.tensor(gaps).double(), torch.zeros(len(gaps)), method="randomization")
+    found = compare_per_query(torch.tensor(gaps).double(), torch.zeros(len(gaps)), method="randomization")
     assert found.p_value == pytest.approx(wanted)
 
 
@@ -251,7 +251,7 @@ def test_randomization_repeats_under_a_generator():
 
     def p(seed, **how):
         generator = torch.Generator().manual_seed(seed)
-        found = compare_queries(a, b, method="randomization", n_resamples=500, generator=generator, **how)
+        found = compare_per_query(a, b, method="randomization", n_resamples=500, generator=generator, **how)
         return found.p_value
 
     assert p(1) == p(1, batch=1)
@@ -274,15 +274,15 @@ def test_ranx_agrees(shift):
 
 def test_edges_have_a_defined_answer():
     a, b = two(30)
-    same = compare_queries(a, a)
+    same = compare_per_query(a, a)
     assert set(p_values(a, a).values()) == {1.0}
     assert "all differences are zero" in same.reason
     assert (same.difference, same.effect_size, same.low, same.high) == (0, 0, 0, 0)
-    one = compare_queries(a[:1], b[:1])
+    one = compare_per_query(a[:1], b[:1])
     assert math.isnan(one.p_value)
     assert p_values(a[:1], b[:1])["randomization"] == 1
     assert "one query" in one.reason
-    alone = compare_queries(a[:1], a[:1])
+    alone = compare_per_query(a[:1], a[:1])
     assert set(p_values(a[:1], a[:1]).values()) == {1.0}
     assert math.isnan(alone.low)
     assert "zero" in alone.reason
@@ -291,7 +291,7 @@ def test_edges_have_a_defined_answer():
 
 def test_all_but_p_is_the_same_by_every_method():
     a, b = two(9)
-    found = [compare_queries(a, b, method=method) for method in METHODS]
+    found = [compare_per_query(a, b, method=method) for method in METHODS]
     assert [x.method for x in found] == [*METHODS]
     rest = [{**x.to_dict(), "method": "", "p_value": 0} for x in found]
     assert all(x == rest[0] for x in rest)
@@ -300,23 +300,23 @@ def test_all_but_p_is_the_same_by_every_method():
 def test_bad_arguments_raise_by_name():
     a, b = two(5)
     with pytest.raises(ValueError, match=r"`values_a` and `values_b` .*length.* 5 .* 3 "):
-        compare_queries(a, b[:3])
+        compare_per_query(a, b[:3])
     with pytest.raises(ValueError, match=r"`values_a` .*one query.* \(0,\)"):
-        compare_queries(a[:0], b[:0])
+        compare_per_query(a[:0], b[:0])
     with pytest.raises(ValueError, match="`values_b` must be finite"):
-        compare_queries(a, b.index_fill(0, torch.tensor([1]), torch.nan))
+        compare_per_query(a, b.index_fill(0, torch.tensor([1]), torch.nan))
     for method in ("z", ("t", "sign"), None):
         with pytest.raises(ValueError, match=r"`method` .*'t', .*got "):
-            compare_queries(a, b, method=method)
+            compare_per_query(a, b, method=method)
     with pytest.raises(ValueError, match="`confidence_level`"):
         mean_interval(a, confidence_level=2)
     with pytest.raises(ValueError, match="`values`"):
         mean_interval(a[:, None])
     for values in (a, a[None]):
         with pytest.raises(ValueError, match="`values`"):
-            compare_systems(values)
+            compare_systems_per_query(values)
     with pytest.raises(ValueError, match="`method`"):
-        compare_systems(torch.stack([a, b]), method="bonferroni")
+        compare_systems_per_query(torch.stack([a, b]), method="bonferroni")
 
 
 # -- several systems
@@ -331,7 +331,7 @@ def several(systems=4, q=40, seed=0):
 
 def test_holm_is_the_definition():
     values = several()
-    found = compare_systems(values, method="holm")
+    found = compare_systems_per_query(values, method="holm")
     pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     raw = {(i, j): stats.ttest_rel(values[i], values[j]).pvalue for i, j in pairs}
     highest = 0.0
@@ -348,7 +348,7 @@ def test_holm_is_the_definition():
 
 def test_tukey_of_two_is_randomization():
     values = several(2)
-    found = compare_systems(values, test="randomization", n_resamples=4000)
+    found = compare_systems_per_query(values, test="randomization", n_resamples=4000)
     # 4,000 different resamples each: 2 standard errors at worst
     assert float(found.adjusted_p_value[0, 1]) == pytest.approx(float(found.p_value[0, 1]), abs=0.02)
 
@@ -358,7 +358,7 @@ def test_tukey_controls_the_family_wise_error():
     rejected = 0
     for seed in range(150):
         values = torch.from_numpy(rng.random(20) + 0.3 * rng.standard_normal((5, 20)))
-        found = compare_systems(values, n_resamples=99, generator=torch.Generator().manual_seed(seed))
+        found = compare_systems_per_query(values, n_resamples=99, generator=torch.Generator().manual_seed(seed))
         rejected += bool((found.adjusted_p_value <= 0.1).any())
     assert rejected <= 15 + 4 * math.sqrt(13.5)
     assert rejected > 2
@@ -370,7 +370,7 @@ def test_tukey_equals_ranx_for_independent_queries(shared):
     ranx = pytest.importorskip("ranx.statistical_tests")
     rng = np.random.default_rng(4)
     values = shared * rng.standard_normal(300) + rng.standard_normal((3, 300)) + 0.12 * np.arange(3)[:, None]
-    found = compare_systems(torch.from_numpy(values), n_resamples=4000).adjusted_p_value
+    found = compare_systems_per_query(torch.from_numpy(values), n_resamples=4000).adjusted_p_value
     rows = ranx.tukey_hsd_test(model_names=[0, 1, 2], scores=list(values), max_p=0.05)
     theirs = {(row["control"], row["treatment"]): float(row["p-value"]) for row in rows}
     for (i, j), p in theirs.items():
@@ -382,32 +382,32 @@ def test_tukey_equals_ranx_for_independent_queries(shared):
 
 
 def test_tukey_is_wider_than_a_single_pair():
-    found = compare_systems(several())
+    found = compare_systems_per_query(several())
     off = ~torch.eye(4, dtype=torch.bool)
     assert (found.adjusted_p_value[off] >= found.p_value[off] - 0.01).all()
     assert torch.equal(found.adjusted_p_value.diag(), torch.ones(4, dtype=torch.float64))
-    equal = compare_systems(torch.ones(3, 5), n_resamples=50)
+    equal = compare_systems_per_query(torch.ones(3, 5), n_resamples=50)
     assert (equal.adjusted_p_value == 1).all()
 
 
 @pytest.mark.parametrize("method", ["holm", "tukey"])
 def test_several_systems_on_one_query_give_a_reason_for_no_p(method):
     values = torch.tensor([[0.2], [0.5], [0.5]])
-    found = compare_systems(values, method=method, n_resamples=50)
+    found = compare_systems_per_query(values, method=method, n_resamples=50)
     assert math.isnan(found.p_value[0, 1])
     assert found.p_value[1, 2] == 1, "no difference"
     assert "one query" in found.reason
     assert math.isnan(found.adjusted_p_value[0, 1]) == (method == "holm")
-    signs = compare_systems(values, method=method, test="randomization", n_resamples=50)
+    signs = compare_systems_per_query(values, method=method, test="randomization", n_resamples=50)
     assert (signs.p_value == 1).all()
     assert (signs.adjusted_p_value == 1).all()
-    assert signs.reason == compare_systems(several(), method=method).reason == ""
+    assert signs.reason == compare_systems_per_query(several(), method=method).reason == ""
 
 
 def test_several_with_a_pair_of_equal_differences():
     a, b = two(12)
     values = torch.stack([a, a - 0.1, b])
-    found = compare_systems(values, method="holm")
+    found = compare_systems_per_query(values, method="holm")
     assert math.isnan(found.p_value[0, 1])
     assert math.isnan(found.adjusted_p_value[0, 1])
     assert "all equal" in found.reason

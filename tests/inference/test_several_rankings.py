@@ -12,8 +12,8 @@ from tests.support.tolerances import REORDERED, SOLVED
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import (
     compare_rankings,
-    compare_several_rankings,
     compare_splits,
+    compare_systems,
     reported_average_precision_interval,
 )
 from torch_ap.inference.hits import RandomHits
@@ -30,7 +30,7 @@ def systems(count=4, n=300, seed=0, spread=0.3):
 
 def test_holm_is_compare_rankings_for_all_pairs():
     preds, target = systems()
-    found = compare_several_rankings(preds, target, test="influence", design="iid")
+    found = compare_systems(preds, target, test="influence", design="iid")
     pairs = {
         (i, j): compare_rankings(preds[i], preds[j], target, method="influence", design="iid")
         for i in range(4)
@@ -51,27 +51,27 @@ def test_holm_is_compare_rankings_for_all_pairs():
 
 def test_two_systems_need_no_adjustment():
     preds, target = systems(2)
-    found = compare_several_rankings(preds, target)
+    found = compare_systems(preds, target)
     assert found.adjusted_p_value[0, 1].item() == found.p_value[0, 1].item() == compare_rankings(*preds, target).p_value
 
 
 def test_tukey_of_two_systems_is_the_swap_test():
     preds, target = systems(2, spread=0.2)
     how = {"n_resamples": 2000}
-    found = compare_several_rankings(preds, target, method="tukey", **how).adjusted_p_value[0, 1].item()
+    found = compare_systems(preds, target, method="tukey", **how).adjusted_p_value[0, 1].item()
     swap = compare_rankings(*preds, target, method="permutation", **how).p_value.item()
     # 4 standard errors of a difference of two shares of 2,000 each
     assert found == pytest.approx(swap, abs=4 * math.sqrt(swap / 1000))
-    assert compare_several_rankings(preds, target, method="tukey", **how).adjusted_p_value[0, 1] == found
+    assert compare_systems(preds, target, method="tukey", **how).adjusted_p_value[0, 1] == found
 
 
 def test_tukey_depends_on_ranks_only_and_detects_differences():
     preds, target = systems(3, spread=1.0)
-    found = compare_several_rankings(preds, target, method="tukey", n_resamples=200)
-    other = compare_several_rankings(preds.exp(), target, method="tukey", n_resamples=200)
+    found = compare_systems(preds, target, method="tukey", n_resamples=200)
+    other = compare_systems(preds.exp(), target, method="tukey", n_resamples=200)
     assert torch.equal(found.adjusted_p_value, other.adjusted_p_value)
     assert found.adjusted_p_value[0, 2] < 0.02
-    shuffled = compare_several_rankings(torch.stack([preds[1]] * 3), target, method="tukey", n_resamples=50)
+    shuffled = compare_systems(torch.stack([preds[1]] * 3), target, method="tukey", n_resamples=50)
     assert (shuffled.adjusted_p_value == 1).all()
 
 
@@ -81,7 +81,7 @@ def test_family_wise_error(method):
     told = []
     for seed in range(60):
         preds, target = systems(4, 200, seed, spread=0.0)
-        found = compare_several_rankings(preds, target, method=method, n_resamples=99)
+        found = compare_systems(preds, target, method=method, n_resamples=99)
         told.append(bool((found.adjusted_p_value <= 0.05).any()))
     assert np.mean(told) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 60)
 
@@ -90,17 +90,15 @@ def test_bad_systems():
     preds, target = systems(2)
     for bad in (preds[0], preds[:1]):
         with pytest.raises(ValueError, match=r"`preds` must have shape \(S, N\)"):
-            compare_several_rankings(bad, target)
+            compare_systems(bad, target)
     for name in ("method", "test", "design"):
         with pytest.raises(ValueError, match=f"`{name}` .*one of .*got 'x'"):
-            compare_several_rankings(preds, target, **{name: "x"})
+            compare_systems(preds, target, **{name: "x"})
     with pytest.raises(ValueError, match="`target` must have shape"):
-        compare_several_rankings(preds, target[:5])
+        compare_systems(preds, target[:5])
     with pytest.raises(ValueError, match=r"`preds` .*NaN.* at index \(1, 3\)"):
-        compare_several_rankings(
-            preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target
-        )
-    nothing = compare_several_rankings(preds, torch.zeros_like(target), method="tukey")
+        compare_systems(preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target)
+    nothing = compare_systems(preds, torch.zeros_like(target), method="tukey")
     assert nothing.adjusted_p_value[0, 1].isnan()
     assert "no hits" in nothing.reason
 

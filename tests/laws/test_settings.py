@@ -415,7 +415,7 @@ def test_integers_of_arrays_are_ints(value):
         "reciprocal rank": lambda x: functional.retrieval_reciprocal_rank(preds, target, top_k=x),
         "k": lambda x: functional.counts_at_k(preds, target, x),
         "rank": lambda x: inference.recall_at_k_interval(preds, target, x),
-        "n_resamples": lambda x: inference.compare_queries(a, b, method="randomization", n_resamples=x),
+        "n_resamples": lambda x: inference.compare_per_query(a, b, method="randomization", n_resamples=x),
         "n, m, k": lambda x: inference.random_average_precision(x, x - 3, x),
         "successes": lambda x: inference.proportion_interval(x, x),
     }
@@ -429,7 +429,7 @@ def test_a_fraction_is_a_confidence_level():
     for call in (
         lambda x: inference.average_precision_interval(preds, target, confidence_level=x),
         lambda x: inference.average_precision_interval(preds, target, method="bootstrap-bca", confidence_level=x),
-        lambda x: inference.compare_queries(a, b, confidence_level=x),
+        lambda x: inference.compare_per_query(a, b, confidence_level=x),
         lambda x: inference.mean_interval(a, confidence_level=x),
         lambda x: inference.recall_at_k_interval(preds, target, 5, confidence_level=x),
         lambda x: inference.precision_band(preds, target, confidence_level=x),

@@ -19,7 +19,7 @@ import torch_ap
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
-from torch_ap.inference import compare_systems, mean_interval
+from torch_ap.inference import compare_systems_per_query, mean_interval
 from torch_ap.retrieval.runs import evaluate, names, trec
 from torch_ap.retrieval.runs import tables as nested_dicts
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS, KNOWN, OF_TREC_EVAL, PLAIN, TREC_CONVENTIONS
@@ -398,7 +398,7 @@ def test_several_runs():
     assert found.to_dict() == {
         x: torch_ap.evaluate(qrels, y, ["AP", "P@5", "gm_map"]).to_dict() for x, y in others.items()
     }
-    wanted = compare_systems(found.values("AP"), method="holm")
+    wanted = compare_systems_per_query(found.values("AP"), method="holm")
     assert found.comparisons["AP"] == wanted
     records = found.to_pandas().set_index(["measure", "run"])
     assert records.loc[("AP", "weak"), "p_value"] == wanted.adjusted_p_value[0, 1]

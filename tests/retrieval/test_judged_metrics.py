@@ -15,7 +15,7 @@ import torch_ap
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import metric_of
-from torch_ap.inference import compare_queries, mean_interval, random_average_precision
+from torch_ap.inference import compare_per_query, mean_interval, random_average_precision
 from torch_ap.retrieval.runs import evaluate
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs.judged import judge
@@ -118,7 +118,7 @@ def test_the_page_compares_run_and_baseline(files, capsys, tmp_path):
     assert f"{found['run1']['map']['compared']['difference']:+.3f}" in text
     assert "| q4 |" in text
     values = [report.evaluate(judged_run(files, run), ["map"])["map"].values for run in (1, 0)]
-    p = float(compare_queries(*values, bounds=(0, 1)).p_value)
+    p = float(compare_per_query(*values, bounds=(0, 1)).p_value)
     assert ("< 0.001" if p < 0.001 else f"{p:.2g}") in text
     for name in (*TREC_ONLY, "gm_map", "set_F"):
         trec(files, capsys, "-m", name, "--report", page)

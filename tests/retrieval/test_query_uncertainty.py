@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 from tests.support.tolerances import REORDERED
 from torch_ap import retrieval
 from torch_ap.functional import retrieval_average_precision
-from torch_ap.inference import compare_queries, mean_interval
+from torch_ap.inference import compare_per_query, mean_interval
 from torch_ap.retrieval import RetrievalFBeta, RetrievalMAP, RetrievalMRR, RetrievalPrecision
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
@@ -61,7 +61,7 @@ def test_interval_equals_the_values(kind):
 def test_compare_is_compare_queries(kind):
     a, b = (fed(kind(), *data(seed)).set_dtype(torch.float64) for seed in (0, 1))
     for test in ("t", "wilcoxon", "randomization"):
-        wanted = compare_queries(a.per_query()[1], b.per_query()[1], method=test, confidence_level=0.8)
+        wanted = compare_per_query(a.per_query()[1], b.per_query()[1], method=test, confidence_level=0.8)
         assert repr(a.compare(b, method=test, confidence_level=0.8)) == repr(wanted)
         assert a.compare(a, method=test).p_value == 1
     assert a.compare(b).method == "t"

@@ -700,14 +700,14 @@ INFERENCE: dict[str, Row] = {
     "chance_level": Row(inference.chance_level, pair(cases.multilabel), {"average": "macro"}),
     "chance_test": Row(inference.chance_test, pair(cases.binary), few),
     "compare_decisions": Row(inference.compare_decisions, decisions, few),
-    "compare_several_rankings": Row(inference.compare_several_rankings, several_systems),
+    "compare_systems": Row(inference.compare_systems, several_systems),
     "compare_splits": Row(inference.compare_splits, two_values, {"n_train": 90, "n_test": 10}),
     "reported_average_precision_interval": Row(
         inference.reported_average_precision_interval, nothing, {"average_precision": 0.3, "m": 40}
     ),
-    "compare_queries": Row(inference.compare_queries, two_values, few),
+    "compare_per_query": Row(inference.compare_per_query, two_values, few),
     "compare_rankings": Row(inference.compare_rankings, two_systems),
-    "compare_systems": Row(inference.compare_systems, systems, few),
+    "compare_systems_per_query": Row(inference.compare_systems_per_query, systems, few),
     "f_beta_posterior": Row(posteriors.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
     "joint_rank_probability": Row(
         hits_of_chance.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from torch_ap.cli.tables import level_heads, number
-from torch_ap.inference.queries import Method, QueryComparison, compare_queries
+from torch_ap.inference.queries import Method, QueryComparison, compare_per_query
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.settings import GM_FLOOR, floored_logs
 
@@ -58,7 +58,7 @@ def compare_with_baseline(run: Result, baseline: Result, settings: Settings) -> 
     a, b, bounds = run.values[own], baseline.values[other], (0.0, 1.0)
     if baseline.geometric:
         a, b, bounds = floored_logs(a), floored_logs(b), (math.log(GM_FLOOR), 0.0)
-    return {x: compare_queries(a, b, method=x, bounds=bounds, **vars(settings)) for x in _TESTS}
+    return {x: compare_per_query(a, b, method=x, bounds=bounds, **vars(settings)) for x in _TESTS}
 
 
 def compare_all_runs(results: Mapping[str, Mapping[str, Result]], settings: Settings) -> Comparisons:

@@ -29,7 +29,7 @@ from torch_ap.core.measures.convention import PLAIN
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.score_bins import ScoreBins
 from torch_ap.inference.methods import curve_interval
-from torch_ap.inference.queries import compare_queries, mean_interval
+from torch_ap.inference.queries import compare_per_query, mean_interval
 from torch_ap.inference.resampling import Resampling
 
 _MAX_SHARE = 0.1  # of the width of an interval: narrower bounds are not worth a note
@@ -263,7 +263,7 @@ def _compare(
     if args.group is None:
         result.reasons += [_NO_COMPARISON] if NO_POSITIVE not in result.reasons else []
         return
-    comparison = compare_queries(
+    comparison = compare_per_query(
         estimate, columns["estimate"], confidence_level=args.confidence_level, bounds=(0, 1)
     ).to_dict()
     result.compared |= {name: comparison[name] for name in ("low", "high", "p_value")}

@@ -6,6 +6,7 @@ Further modules: :mod:`torch_ap.inference.posteriors` (posteriors of precision, 
 """
 
 from torch_ap.core.base import untraced
+from torch_ap.core.base.deprecated import former_names
 from torch_ap.inference import hits as hits
 from torch_ap.inference import posteriors as posteriors
 from torch_ap.inference import published as published
@@ -17,13 +18,13 @@ from torch_ap.inference.comparison import compare_rankings
 from torch_ap.inference.comparisons import (
     PairwiseComparison,
     SplitComparison,
-    compare_several_rankings,
     compare_splits,
     compare_systems,
+    compare_systems_per_query,
 )
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
 from torch_ap.inference.operating_point import OperatingPoint
-from torch_ap.inference.queries import QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.random_ranking import RandomAveragePrecision, random_average_precision
 from torch_ap.inference.record import AveragePrecisionBounds, Comparison, GroupComparison, Interval
 
@@ -43,11 +44,11 @@ __all__ = [
     "chance_level",
     "chance_test",
     "compare_decisions",
-    "compare_queries",
+    "compare_per_query",
     "compare_rankings",
-    "compare_several_rankings",
     "compare_splits",
     "compare_systems",
+    "compare_systems_per_query",
     "mean_interval",
     "precision_at_k_interval",
     "precision_band",
@@ -59,3 +60,11 @@ __all__ = [
 
 for _module in (__name__, hits.__name__, posteriors.__name__, published.__name__):
     untraced.untraced_package(_module)
+
+__getattr__ = former_names(
+    __name__,
+    {
+        "compare_queries": "torch_ap.inference:compare_per_query",
+        "compare_several_rankings": "torch_ap.inference:compare_systems",
+    },
+)

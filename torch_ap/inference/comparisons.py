@@ -1,18 +1,15 @@
-"""Comparison of all pairs of several systems over the same queries, with p-values adjusted for the number of pairs.
-
-Comparison of all pairs of several rankings of the same items, with p-values adjusted for the number of pairs.
-
-Comparison of two systems trained and tested on repeated splits of one data set.
+"""Comparison of all pairs of several systems, with adjusted p-values, and of two systems on repeated splits.
 
 The values of the splits are not an independent sample, because their training sets overlap. The variance of their mean
 is larger than s^2 / J, so a paired t test rejects too often.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +17,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base import tensors as value_rules
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.inference.comparison import Method, average_precision_untied, compare_rankings, random_ranks
 from torch_ap.inference.queries import Pairs, p_value, pair_values, validate_pairs
@@ -39,6 +36,7 @@ from torch_ap.inference.record import (
 )
 from torch_ap.inference.resampling import Resampling
 
+P = ParamSpec("P")
 Correction: TypeAlias = Literal["tukey", "holm"]
 PairedTest: TypeAlias = Literal["t", "randomization"]
 
@@ -64,7 +62,7 @@ class PairwiseComparison(Result):
     reason: str = ""
 
 
-def compare_systems(
+def compare_systems_per_query(
     values: Tensor,
     *,
     method: Correction = "tukey",
@@ -90,7 +88,7 @@ def compare_systems(
         values: (S, Q) finite per-query values of at least two systems and one query.
         method: as above.
         test: test of the single pairs, "t" or "randomization", as in
-            :func:`torch_ap.inference.queries.compare_queries`.
+            :func:`torch_ap.inference.compare_per_query`.
         n_resamples: number of random permutations, or sign flips, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -109,9 +107,9 @@ def compare_systems(
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference import compare_systems
+        >>> from torch_ap.inference import compare_systems_per_query
         >>> values = torch.tensor([[0.5, 0.6, 0.9, 0.4], [0.4, 0.4, 0.6, 0.3], [0.5, 0.5, 0.8, 0.5]])
-        >>> found = compare_systems(values, method="holm")
+        >>> found = compare_systems_per_query(values, method="holm")
         >>> [round(p, 3) for p in found.adjusted_p_value[0].tolist()]
         [1.0, 0.071, 0.638]
     """
@@ -276,7 +274,23 @@ def compare_splits(
     ).to(values_a.device)
 
 
-def compare_several_rankings(
+def compare_per_query_without_target(function: Callable[P, PairwiseComparison]) -> Callable[P, PairwiseComparison]:
+    """Return ``compare_systems`` that passes former calls, with values and without a target, on with a warning."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> PairwiseComparison:
+        if "values" in kwargs or (len(args) == 1 and "target" not in kwargs):
+            current = "compare_systems_per_query(values)"
+            warn_caller(f"`compare_systems(values)` is deprecated: use `{current}`", FutureWarning)
+            compare: Callable[..., PairwiseComparison] = compare_systems_per_query
+            return compare(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+@compare_per_query_without_target
+def compare_systems(
     preds: Tensor,
     target: Tensor,
     *,
@@ -289,6 +303,9 @@ def compare_several_rankings(
     progress: bool = False,
 ) -> PairwiseComparison:
     """Compare all pairs of several systems by AP on the same items, with control of the family-wise error.
+
+    For values of queries see :func:`torch_ap.inference.compare_systems_per_query`, which formerly had this name: a call
+    with values and without a target works for one release, with a FutureWarning.
 
     - "holm": each p-value of :func:`torch_ap.inference.compare_rankings` times the number of p-values that are not
       smaller, made monotone (Holm 1979).
@@ -326,11 +343,11 @@ def compare_several_rankings(
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference import compare_several_rankings
+        >>> from torch_ap.inference import compare_systems
         >>> target = torch.tensor([1, 1, 0, 1, 0, 0, 1, 0, 0, 0] * 6)
         >>> noise = 3 * torch.linspace(-1, 1, 60).mul(7).sin()
         >>> preds = torch.stack([target + noise, target * 0.9 + noise, noise])
-        >>> found = compare_several_rankings(preds, target)
+        >>> found = compare_systems(preds, target)
         >>> [round(x, 3) for x in found.means.tolist()]
         [0.59, 0.576, 0.441]
         >>> bool((found.adjusted_p_value[2, :2] < 0.05).all()), bool(found.adjusted_p_value[0, 1] < 0.05)

@@ -74,7 +74,7 @@ def compare_decisions(
     measure is at least the observed one. Precision and F are ratios of two random numbers, so paired t, Wilcoxon and
     sign tests do not apply; tests for independent systems have less power. For recall, the test is the exact McNemar
     test on the relevant items, for accuracy on all items. The items must be independent. Decisions on the words of a
-    text are not: compute one value per text and use :func:`torch_ap.inference.compare_queries`. The estimand is the
+    text are not: compute one value per text and use :func:`torch_ap.inference.compare_per_query`. The estimand is the
     difference of the measure in the population from which the items were sampled.
 
     Rejection rates for two equally good systems, at nominal 5%, with 100 / 1,000 items: precision 4.2 / 5.2%, recall

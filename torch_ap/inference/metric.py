@@ -136,7 +136,7 @@ def compare(
             - items: "logit", or "influence" for an average, its only method; see
               :func:`torch_ap.inference.compare_rankings`;
             - queries: "t", "randomization", "wilcoxon" and "sign", see
-              :func:`torch_ap.inference.compare_queries`;
+              :func:`torch_ap.inference.compare_per_query`;
             - images: "bootstrap-percentile", which counts resamples, so that no p-value is below 2 / (B + 1), or
               "bootstrap-normal", the normal law with their standard deviation. For two equally good detectors on 50
               to 300 images both reject in 3.8 to 6.3% (within 1%) of the cases, at nominal 5%.

@@ -185,7 +185,7 @@ class QueryComparison(Comparison):
     queries: int = field(kw_only=True)
 
 
-def compare_queries(
+def compare_per_query(
     values_a: Tensor,
     values_b: Tensor,
     *,
@@ -236,8 +236,8 @@ def compare_queries(
 
     Example:
         >>> import torch
-        >>> from torch_ap.inference import compare_queries
-        >>> found = compare_queries(torch.tensor([0.5, 0.6, 0.9, 0.4]), torch.tensor([0.4, 0.4, 0.6, 0.5]))
+        >>> from torch_ap.inference import compare_per_query
+        >>> found = compare_per_query(torch.tensor([0.5, 0.6, 0.9, 0.4]), torch.tensor([0.4, 0.4, 0.6, 0.5]))
         >>> round(float(found.difference), 4), round(float(found.p_value), 4)
         (0.125, 0.2394)
     """

@@ -14,7 +14,7 @@ from torch_ap.core.measures.measure import AtSeveral, Measure
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.metric import Sample, comparison_of
-from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_queries, mean_interval
+from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.retrieval.rankings import Rankings
@@ -113,7 +113,7 @@ class QuerySample(Sample):
         if self.names:
             raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
         for sample in (self, other):
-            check_mean(sample.settings.aggregation, "a comparison", "compare_queries")
+            check_mean(sample.settings.aggregation, "a comparison", "compare_per_query")
         _check_judgements(self.rankings, other.rankings)
         mine, theirs = self.values(), other.values()
         if not torch.equal(mine[0], theirs[0]):
@@ -121,7 +121,7 @@ class QuerySample(Sample):
         for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
-        return compare_queries(mine[1], theirs[1], bounds=(0, 1), **how)
+        return compare_per_query(mine[1], theirs[1], bounds=(0, 1), **how)
 
 
 def compare(
@@ -142,7 +142,7 @@ def compare(
 
     Args:
         other, confidence_level, method, generator, batch, progress: as there.
-        n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_queries`.
+        n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_per_query`.
 
     Returns:
         :class:`torch_ap.inference.QueryComparison` on the metric's device, the ends of the interval within [-1, 1].

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
-from torch_ap.inference.comparisons import PairwiseComparison, compare_systems
+from torch_ap.inference.comparisons import PairwiseComparison, compare_systems_per_query
 from torch_ap.inference.queries import mean_interval
 from torch_ap.inference.record import Interval
 from torch_ap.retrieval.runs.names import Result
@@ -226,13 +226,15 @@ class RunComparison(_Printed):
     def comparisons(self) -> dict[str, PairwiseComparison]:
         """Comparisons of all pairs of runs by each measure: paired t tests with Holm's adjustment.
 
-        See :func:`torch_ap.inference.compare_systems`. Values of gm_map are compared as logs. Without counts; empty for
-        one run.
+        See :func:`torch_ap.inference.compare_systems_per_query`. Values of gm_map are compared as logs. Without counts;
+        empty for one run.
         """
         if len(self.runs) < 2:
             return {}
         return {
-            name: compare_systems(floored_logs(self.values(name)) if x.geometric else self.values(name), method="holm")
+            name: compare_systems_per_query(
+                floored_logs(self.values(name)) if x.geometric else self.values(name), method="holm"
+            )
             for name, x in next(iter(self.runs.values())).results.items()
             if not x.counted
         }
