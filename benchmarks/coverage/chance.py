@@ -11,9 +11,9 @@ from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference import chance_test, published, random_average_precision
-from torch_ap.inference.hits import RandomHits
+from torch_ap.inference import chance_test, published
 from torch_ap.inference.published import NormalLaw
+from torch_ap.inference.random_ranking import RandomHits, random_average_precision
 from torch_ap.inference.record import normal_quantile
 
 _LAWS = ((3000, 245), (100, 10))

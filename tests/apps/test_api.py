@@ -27,7 +27,7 @@ from torch_ap.inference.resampling import Resampling
 PAGE = (ROOT / "docs" / "api.md").read_text()
 MODULES = [x for x in re.findall(r"`(torch_ap[.\w]*)`", PAGE.split("## Where names are")[1]) if x != "torch_ap.files"]
 INFERENCE_MODULES = [x for x in MODULES if x.startswith("torch_ap.inference")]
-RESAMPLING = ["n_resamples", "generator", "batch", "progress"]
+RESAMPLING = ["n_resamples", "generator", "chunk_size", "progress"]
 CONVENTION = {"top_k", "denominator", "interpolation", "ties"}
 # functions that flip or permute values instead of resampling items
 FLIPPED = ("inference.compare_per_query", "inference.compare_systems_per_query", "inference.compare_decisions")
@@ -372,14 +372,16 @@ def test_no_result_depends_on_the_batch(name, method):
     drawn = {**row.batches(1, size=60)[0], **row.settings, **({"method": method} if method else {}), "n_resamples": 25}
     wanted = row.call(**drawn)
     for batch in (1, 7, 1000):
-        assert row.call(**drawn, batch=batch) == wanted
+        assert row.call(**drawn, chunk_size=batch) == wanted
     seeded = [row.call(**drawn, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1, 2)]
     assert seeded[0] == wanted
     assert any(x != wanted for x in seeded[1:])
 
 
 @pytest.mark.parametrize("name", METHODS)
-@each("argument, value", [("n_resamples", 1), ("generator", 3), ("batch", 0), ("progress", 1), ("n_resamples", 2.5)])
+@each(
+    "argument, value", [("n_resamples", 1), ("generator", 3), ("chunk_size", 0), ("progress", 1), ("n_resamples", 2.5)]
+)
 def test_bad_resampling_is_refused_by_name(name, argument, value):
     row = INFERENCE[name]
     drawn = {**row.batches(1)[0], **row.settings, argument: value}
@@ -393,7 +395,7 @@ def test_draws_of_a_device_do_not_depend_on_the_batch():
 
     def drawn(batch):
         generator.manual_seed(0)
-        how = Resampling(23, batch=batch)
+        how = Resampling(23, chunk_size=batch)
         parts = how.draw_on_device(
             1 << 20, lambda count: (torch.rand(count, 2, generator=generator), torch.ones(count))
         )

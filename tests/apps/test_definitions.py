@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 PAGE = (ROOT / "docs" / "definitions.md").read_text()
 ROWS = [line.strip("| \n").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
 NAMES = sorted({name for row in ROWS for name in re.findall(r"`([^`]+)`", row[-1])})
-INFERENCE = ("inference", "inference.posteriors", "inference.hits", "inference.published")
+INFERENCE = ("inference", "inference.posteriors", "inference.random_ranking", "inference.published")
 TEXTS = ("Zhu (2004)", "A tutorial", "An encyclopedia article", "Su & Zhang", "A note on AP")
 
 

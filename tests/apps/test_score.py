@@ -314,7 +314,7 @@ def test_bins_with_interval(paths, score):
     found = measures(score(paths["csv"], *BINARY, "--interval", "--bins", 4096, "--json"))["ap"]
     assert [found["low"], found["high"]] == pytest.approx([exact["low"], exact["high"]])
     untied = float(
-        inference.random_average_precision(
+        inference.random_ranking.random_average_precision(
             400, int(json.loads(score(paths["csv"], *BINARY, "--json").out)["positive"])
         ).mean
     )

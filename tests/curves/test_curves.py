@@ -317,7 +317,7 @@ def test_no_result_depends_on_the_batch():
     curve = functional.binary_curve(*sample(50))
     wanted = curve.operating_point(method="bootstrap", n_resamples=25)
     for batch in (1, 7, 100):
-        assert curve.operating_point(method="bootstrap", n_resamples=25, batch=batch) == wanted
+        assert curve.operating_point(method="bootstrap", n_resamples=25, chunk_size=batch) == wanted
     other = curve.operating_point(method="bootstrap", n_resamples=25, generator=torch.Generator().manual_seed(1))
     assert other != wanted
 

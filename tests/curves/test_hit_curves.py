@@ -17,7 +17,7 @@ from tests.support.strategies import rankings
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, REORDERED, SOLVED
 from torch_ap import curves, functional
 from torch_ap.core.measures.ties import TIES
-from torch_ap.inference.hits import RandomHits
+from torch_ap.inference.random_ranking import RandomHits
 
 
 def tensors(ranking):

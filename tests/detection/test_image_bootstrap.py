@@ -130,7 +130,7 @@ def test_basic_ends_are_the_percentiles_mirrored_and_cut():
 def test_replicates_repeat_for_every_chunk():
     ranked = made()
     first = image_replicates([ranked], Resampling(30), LEVELS)
-    assert torch.equal(first, image_replicates([ranked], Resampling(30, batch=1), LEVELS))
+    assert torch.equal(first, image_replicates([ranked], Resampling(30, chunk_size=1), LEVELS))
     seeded = Resampling(30, generator=torch.Generator().manual_seed(3))
     assert not torch.equal(first, image_replicates([ranked], seeded, LEVELS))
 

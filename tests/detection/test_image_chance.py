@@ -12,7 +12,7 @@ from tests.detection.test_image_bootstrap import LEVELS, made, slowly
 from tests.support.tolerances import REORDERED
 from torch_ap.detection.inference.chance import Shuffles, chance_of_images
 from torch_ap.detection.inference.resampled import ResampledRankings
-from torch_ap.inference import random_average_precision
+from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.resampling import Resampling
 
 KINDS = [None, "all-points", LEVELS, torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)]
@@ -117,7 +117,7 @@ def test_edges_have_a_defined_answer(interpolation):
 def test_replicates_repeat_for_every_chunk():
     ranked = made()
     first = chance_of_images(ranked, interpolation=LEVELS, resampling=Resampling(30))
-    assert first == chance_of_images(ranked, interpolation=LEVELS, resampling=Resampling(30, batch=1))
+    assert first == chance_of_images(ranked, interpolation=LEVELS, resampling=Resampling(30, chunk_size=1))
     seeded = Resampling(30, generator=torch.Generator().manual_seed(3))
     assert first != chance_of_images(ranked, interpolation=LEVELS, resampling=seeded)
 

@@ -420,7 +420,7 @@ def test_intervals_of_classes_belong_to_reported_values(case):
     assert known.any()
     assert (found.low < found.estimate)[known].all()
     assert (found.estimate < found.high)[known].all()
-    assert found == metric.confidence_interval(0.8, per_class=True, batch=7, **FEW)
+    assert found == metric.confidence_interval(0.8, per_class=True, chunk_size=7, **FEW)
     assert metric.confidence_interval(0.8, **FEW).estimate.ndim == 0
     with pytest.raises(ValueError, match="`per_class` must be a bool, got 1"):
         metric.confidence_interval(per_class=1)

@@ -19,10 +19,15 @@ from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REOR
 from torch_ap import Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.core.measures.chance import expected_average_precision
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import chance_level, chance_test, random_average_precision
-from torch_ap.inference.hits import RandomHits, joint_rank_probability, rank_probability
+from torch_ap.inference import chance_level, chance_test
+from torch_ap.inference.enumeration import exact_distribution
 from torch_ap.inference.published import normal_average_precision, normal_precision, normal_recall
-from torch_ap.inference.random_ranking import exact_distribution
+from torch_ap.inference.random_ranking import (
+    RandomHits,
+    joint_rank_probability,
+    random_average_precision,
+    rank_probability,
+)
 
 REFERENCE = json.loads((DATA / "inference_reference.json").read_text())
 sizes = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
@@ -265,7 +270,7 @@ def test_permutation_counts_the_observed_order():
     preds, target = torch.arange(300, 0, -1.0), (torch.arange(300) < 30).long()
     found = chance_test(preds, target, n_resamples=99)
     assert (found.method, found.p_value) == ("permutation", 0.01)
-    again = chance_test(preds.flip(0), target, n_resamples=99, batch=1)
+    again = chance_test(preds.flip(0), target, n_resamples=99, chunk_size=1)
     assert again.p_value == 1
 
 
@@ -276,7 +281,7 @@ def test_permutation_repeats_under_a_generator():
     def p(seed, **how):
         return chance_test(preds, target, n_resamples=200, generator=torch.Generator().manual_seed(seed), **how).p_value
 
-    assert p(1) == p(1) == p(1, batch=10)
+    assert p(1) == p(1) == p(1, chunk_size=10)
     assert len({p(seed) for seed in range(5)}) > 1
 
 

@@ -179,7 +179,7 @@ def test_random_methods_repeat_for_every_batch():
     a, b, target = pair(120)
     for method in ("bootstrap", "permutation"):
         first = compare_rankings(a, b, target, method=method, n_resamples=50)
-        again = compare_rankings(a, b, target, method=method, n_resamples=50, batch=1)
+        again = compare_rankings(a, b, target, method=method, n_resamples=50, chunk_size=1)
         assert again.to_dict() == first.to_dict()
         seed = torch.Generator().manual_seed(9)
         seeded = compare_rankings(a, b, target, method=method, n_resamples=50, generator=seed)
@@ -253,7 +253,7 @@ def test_on_cuda(method):
     there = compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method)
     assert there.p_value.device.type == "cuda"
     there = there.to("cpu")
-    again = [compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method, batch=x) for x in (300, 2000)]
+    again = [compare_rankings(a.cuda(), b.cuda(), target.cuda(), method=method, chunk_size=x) for x in (300, 2000)]
     assert all(x.to("cpu") == there for x in again)
     assert there.difference == pytest.approx(float(here.difference), abs=DOZENS_OF_TERMS)
     # 1,000 to 2,000 resamples determine a standard deviation to 2%, and formulas differ

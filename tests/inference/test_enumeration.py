@@ -13,9 +13,10 @@ from scipy import stats
 
 from tests.support import oracles_inference as oracles
 from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED, SOLVED, UNDERFLOW
-from torch_ap.inference import chance_test, random_average_precision, random_ranking
+from torch_ap.inference import chance_test, enumeration
 from torch_ap.inference.chance import tied_moments
-from torch_ap.inference.random_ranking import can_enumerate, every_average_precision
+from torch_ap.inference.enumeration import can_enumerate, every_average_precision
+from torch_ap.inference.random_ranking import random_average_precision
 
 tie_groups = st.lists(st.integers(1, 4), min_size=1, max_size=5).filter(lambda sizes: sum(sizes) > 1)
 grouped_labels = tie_groups.flatmap(lambda sizes: st.tuples(st.just(sizes), st.integers(1, sum(sizes) - 1)))
@@ -57,7 +58,7 @@ def test_lists_every_allocation(drawn):
 def test_both_enumerations_list_the_same(drawn):
     sizes, m = drawn
     n = sum(sizes)
-    algorithms = random_ranking._list_by_item, random_ranking._list_by_group
+    algorithms = enumeration._list_by_item, enumeration._list_by_group
     answers = [split((s / m, w)) for s, w in (algorithm(array(sizes), n, m) for algorithm in algorithms)]
     assert answers[0] == pytest.approx(answers[1], rel=FEW_TERMS)
 
@@ -86,8 +87,8 @@ def test_counts_the_ways(drawn):
     ways = len(oracles.allocations(sizes, m))
     for most in (ways - 1, ways):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(random_ranking, "MOST_LISTED", most)
-            patch.setattr(random_ranking, "_MOST_CHOSEN", 0)
+            patch.setattr(enumeration, "MOST_LISTED", most)
+            patch.setattr(enumeration, "_MOST_CHOSEN", 0)
             assert can_enumerate(array(sizes), m) == (most == ways)
 
 

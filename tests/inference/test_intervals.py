@@ -227,7 +227,7 @@ def test_bad_arguments_raise_by_name():
         average_precision_interval(wide, labels, average="macro", method="survival")
     with pytest.raises(ValueError, match="`design`"):
         average_precision_interval(wide, labels, average="macro", method="bootstrap-bca", design="stratified")
-    for name, value in {"n_resamples": 1, "batch": 0, "progress": 1}.items():
+    for name, value in {"n_resamples": 1, "chunk_size": 0, "progress": 1}.items():
         with pytest.raises(ValueError, match=f"`{name}` .*got {value}"):
             Resampling(**{name: value})
     with pytest.raises(TypeError, match="`generator`"):
@@ -301,8 +301,8 @@ def test_replicates_repeat_for_every_batch_and_generator():
     def run(**how):
         return resampling.replicates(curve, Convention(), "iid", Resampling(40, **how))
 
-    assert torch.equal(run(), run(batch=1))
-    assert torch.equal(run(), run(batch=3000))
+    assert torch.equal(run(), run(chunk_size=1))
+    assert torch.equal(run(), run(chunk_size=3000))
     seeded = [run(generator=torch.Generator().manual_seed(5)) for _ in range(2)]
     assert torch.equal(*seeded)
     assert not torch.equal(seeded[0], run())

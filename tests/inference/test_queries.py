@@ -254,7 +254,7 @@ def test_randomization_repeats_under_a_generator():
         found = compare_per_query(a, b, method="randomization", n_resamples=500, generator=generator, **how)
         return found.p_value
 
-    assert p(1) == p(1, batch=1)
+    assert p(1) == p(1, chunk_size=1)
     assert len({p(seed) for seed in range(6)}) > 1
     assert p(1) > 0
 

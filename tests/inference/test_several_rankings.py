@@ -16,8 +16,8 @@ from torch_ap.inference import (
     compare_systems,
     reported_average_precision_interval,
 )
-from torch_ap.inference.hits import RandomHits
 from torch_ap.inference.published import normal_precision, normal_recall, published_interval
+from torch_ap.inference.random_ranking import RandomHits
 
 
 def systems(count=4, n=300, seed=0, spread=0.3):

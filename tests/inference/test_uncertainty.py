@@ -14,8 +14,8 @@ from torch_ap.core.ranking import builders, tie_groups
 from torch_ap.inference import (
     average_precision_interval,
     compare_rankings,
-    random_average_precision,
 )
+from torch_ap.inference.random_ranking import random_average_precision
 
 KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
 

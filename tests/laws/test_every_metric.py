@@ -14,7 +14,7 @@ import torch_ap
 from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS
 from torch_ap import curves, detection, functional, inference
-from torch_ap.inference import hits, posteriors, published
+from torch_ap.inference import posteriors, published, random_ranking
 
 
 def test_every_public_metric_has_a_row():
@@ -30,7 +30,7 @@ def test_every_public_metric_has_a_row():
     ("modules", "table"),
     [
         ((functional, curves, detection.curves, detection.pairs), FUNCTIONS),
-        ((inference, hits, posteriors, published), INFERENCE),
+        ((inference, posteriors, published, random_ranking), INFERENCE),
     ],
 )
 def test_every_public_function_has_a_row(modules, table):

@@ -416,7 +416,7 @@ def test_integers_of_arrays_are_ints(value):
         "k": lambda x: functional.counts_at_k(preds, target, x),
         "rank": lambda x: inference.recall_at_k_interval(preds, target, x),
         "n_resamples": lambda x: inference.compare_per_query(a, b, method="randomization", n_resamples=x),
-        "n, m, k": lambda x: inference.random_average_precision(x, x - 3, x),
+        "n, m, k": lambda x: inference.random_ranking.random_average_precision(x, x - 3, x),
         "successes": lambda x: inference.proportion_interval(x, x),
     }
     for name, call in calls.items():

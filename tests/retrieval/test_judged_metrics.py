@@ -15,7 +15,8 @@ import torch_ap
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import metric_of
-from torch_ap.inference import compare_per_query, mean_interval, random_average_precision
+from torch_ap.inference import compare_per_query, mean_interval
+from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.retrieval.runs import evaluate
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs.judged import judge

@@ -19,8 +19,7 @@ from tests.support.oracles_detection import random_intervals, random_poses, rand
 from tests.support.oracles_lvis import frequencies_of, random_federated
 from torch_ap import curves, detection, functional, inference
 from torch_ap.detection.shapes import rotated
-from torch_ap.inference import hits as hits_of_chance
-from torch_ap.inference import posteriors, published
+from torch_ap.inference import posteriors, published, random_ranking
 
 Arguments = dict[str, Any]
 Draw = Callable[[int, Generator], Arguments]  # arguments: approximate number of items, generator
@@ -710,7 +709,7 @@ INFERENCE: dict[str, Row] = {
     "compare_systems_per_query": Row(inference.compare_systems_per_query, systems, few),
     "f_beta_posterior": Row(posteriors.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
     "joint_rank_probability": Row(
-        hits_of_chance.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}
+        random_ranking.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}
     ),
     "mean_interval": Row(inference.mean_interval, values),
     "normal_average_precision": Row(published.normal_average_precision, pair(cases.binary)),
@@ -722,8 +721,8 @@ INFERENCE: dict[str, Row] = {
     "precision_posterior": Row(posteriors.precision_posterior, nothing, {"tp": 3, "fp": 2}),
     "probability_better": Row(posteriors.probability_better, nothing, {"wins": 5, "losses": 2}),
     "proportion_interval": Row(inference.proportion_interval, nothing, {"successes": 3, "trials": 9}),
-    "random_average_precision": Row(inference.random_average_precision, nothing, {"n": 20, "m": 5}),
-    "rank_probability": Row(hits_of_chance.rank_probability, nothing, {"n": 8, "m": 3, "hit": 1, "rank": 2}),
+    "random_average_precision": Row(random_ranking.random_average_precision, nothing, {"n": 20, "m": 5}),
+    "rank_probability": Row(random_ranking.rank_probability, nothing, {"n": 8, "m": 3, "hit": 1, "rank": 2}),
     "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"k": 5}),
     "recall_posterior": Row(posteriors.recall_posterior, nothing, {"tp": 3, "fn": 1}),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design
 from torch_ap.core.items.inputs import Batch, counted
 from torch_ap.core.items.settings import APSettings
@@ -148,6 +149,7 @@ def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Ba
     return mine, theirs
 
 
+@renamed_keywords(batch="chunk_size")
 def confidence_interval(
     self: RankingMetric,
     confidence_level: float = 0.95,
@@ -156,7 +158,7 @@ def confidence_interval(
     design: Design = "iid",
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
     """Return a confidence interval of the value: of each ranking, or of the average that the metric computes.
@@ -165,7 +167,7 @@ def confidence_interval(
     :func:`torch_ap.inference.metric.confidence_interval`.
 
     Args:
-        confidence_level, method, n_resamples, generator, batch, progress: as there.
+        confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         design: "iid" if items were drawn, so that the number of hits is random; "stratified" if fixed numbers of hits
             and of misses were drawn.
 
@@ -178,10 +180,11 @@ def confidence_interval(
         >>> round(float(interval.low), 4), round(float(interval.high), 4)
         (0.4682, 0.9369)
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return interval_of(self, confidence_level, method, resampling, design=design)
 
 
+@renamed_keywords(batch="chunk_size")
 def compare(
     self: RankingMetric,
     other: RankingMetric,
@@ -191,7 +194,7 @@ def compare(
     design: Design = "iid",
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Compare this system with another on the same items: its value minus the other value.
@@ -200,7 +203,7 @@ def compare(
     :func:`torch_ap.inference.metric.compare`.
 
     Args:
-        other, confidence_level, method, n_resamples, generator, batch, progress: as there.
+        other, confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         design: as for :meth:`confidence_interval`.
 
     Example:
@@ -213,5 +216,5 @@ def compare(
         >>> round(float(a.compare(b).difference), 4)
         0.247
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return comparison_of(self, other, confidence_level, method, resampling, design=design)

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures.convention import Convention
@@ -160,6 +161,7 @@ class Curve(Result):
         t = torch.stack([torch.zeros_like(n), n])
         return self._points(t, t * self.chance_level, fraction)
 
+    @renamed_keywords(batch="chunk_size")
     def operating_point(
         self,
         *,
@@ -170,7 +172,7 @@ class Curve(Result):
         method: str = "posterior",
         n_resamples: int = 1000,
         generator: Generator | None = None,
-        batch: int | None = None,
+        chunk_size: int | None = None,
         progress: bool = False,
     ) -> OperatingPoint:
         """Return the threshold with the best F_beta, or the best threshold with a minimum precision or recall.
@@ -191,7 +193,7 @@ class Curve(Result):
                 detections in one image are dependent.
             n_resamples: number of bootstrap resamples, at least 2.
             generator: source of randomness; None for a new generator with seed 0, so that results repeat.
-            batch: number of resamples computed together; None for the maximum within the memory bound.
+            chunk_size: number of resamples computed together; None for the maximum within the memory bound.
             progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
         Returns:
@@ -203,13 +205,14 @@ class Curve(Result):
         """
         criterion, resampling = (
             ThresholdCriterion(beta, precision, recall),
-            Resampling(n_resamples, generator, batch, progress),
+            Resampling(n_resamples, generator, chunk_size, progress),
         )
         ranking = self._ranking(separable=True)
         return operating_point(
             ranking, criterion, confidence_level=confidence_level, method=method, resampling=resampling
         )
 
+    @renamed_keywords(batch="chunk_size")
     def band(
         self,
         recall_levels: Tensor | None = None,
@@ -218,7 +221,7 @@ class Curve(Result):
         design: Design = "iid",
         n_resamples: int = 1000,
         generator: Generator | None = None,
-        batch: int | None = None,
+        chunk_size: int | None = None,
         progress: bool = False,
     ) -> Interval:
         """Return the confidence band of interpolated precision: see :func:`torch_ap.inference.precision_band`.
@@ -229,13 +232,13 @@ class Curve(Result):
             design: see :func:`torch_ap.inference.precision_band`.
             n_resamples: see :func:`torch_ap.inference.precision_band`.
             generator: see :func:`torch_ap.inference.precision_band`.
-            batch: see :func:`torch_ap.inference.precision_band`.
+            chunk_size: see :func:`torch_ap.inference.precision_band`.
             progress: see :func:`torch_ap.inference.precision_band`.
 
         Raises:
             TypeError, ValueError: for an invalid argument, and for a curve with weights.
         """
-        resampling = Resampling(n_resamples, generator, batch, progress)
+        resampling = Resampling(n_resamples, generator, chunk_size, progress)
         if self.hits.is_floating_point():
             raise ValueError("`weights` cannot be combined with a confidence band, whose resamples count items")
         return band_of_curve(self._ranking(), recall_levels, confidence_level, design, resampling)

@@ -1,15 +1,15 @@
 """Statistical inference: chance levels, confidence intervals and comparisons of systems.
 
 Further modules: :mod:`torch_ap.inference.posteriors` (posteriors of precision, recall and F),
-:mod:`torch_ap.inference.hits` (distributions of the hits of a random ranking), and
+:mod:`torch_ap.inference.random_ranking` (laws of a random ranking), and
 :mod:`torch_ap.inference.published` (published methods, for comparison).
 """
 
 from torch_ap.core.base import untraced
 from torch_ap.core.base.deprecated import former_names
-from torch_ap.inference import hits as hits
 from torch_ap.inference import posteriors as posteriors
 from torch_ap.inference import published as published
+from torch_ap.inference import random_ranking as random_ranking
 from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
 from torch_ap.inference.average_precision import average_precision_interval, reported_average_precision_interval
 from torch_ap.inference.band import precision_band
@@ -25,7 +25,6 @@ from torch_ap.inference.comparisons import (
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
 from torch_ap.inference.operating_point import OperatingPoint
 from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_interval
-from torch_ap.inference.random_ranking import RandomAveragePrecision, random_average_precision
 from torch_ap.inference.record import AveragePrecisionBounds, Comparison, GroupComparison, Interval
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "OperatingPoint",
     "PairwiseComparison",
     "QueryComparison",
-    "RandomAveragePrecision",
     "SplitComparison",
     "average_precision_interval",
     "chance_level",
@@ -53,12 +51,11 @@ __all__ = [
     "precision_at_k_interval",
     "precision_band",
     "proportion_interval",
-    "random_average_precision",
     "recall_at_k_interval",
     "reported_average_precision_interval",
 ]
 
-for _module in (__name__, hits.__name__, posteriors.__name__, published.__name__):
+for _module in (__name__, posteriors.__name__, published.__name__, random_ranking.__name__):
     untraced.untraced_package(_module)
 
 __getattr__ = former_names(
@@ -66,5 +63,8 @@ __getattr__ = former_names(
     {
         "compare_queries": "torch_ap.inference:compare_per_query",
         "compare_several_rankings": "torch_ap.inference:compare_systems",
+        "hits": "torch_ap.inference:random_ranking",
+        "RandomAveragePrecision": "torch_ap.inference.random_ranking:RandomAveragePrecision",
+        "random_average_precision": "torch_ap.inference.random_ranking:random_average_precision",
     },
 )

@@ -246,8 +246,8 @@ def proportion_interval(
 
     For recall, the trials are TP + FN; for precision, TP + FP; the successes are TP. At a fixed *rank*, the trials are
     not independent: use :func:`recall_at_k_interval`, or for a random ranking
-    :class:`torch_ap.inference.hits.RandomHits`. The estimand is the proportion in the population, the probability of
-    success.
+    :class:`torch_ap.inference.random_ranking.RandomHits`. The estimand is the proportion in the population, the
+    probability of success.
 
     Coverage at 95% for precision and recall of 50 to 1,000 items: "wilson" .946 to .960, "clopper-pearson" .954 to .988
     (``benchmarks.coverage``).

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Average, Design, Interpolation, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
@@ -291,6 +292,7 @@ def _reason(estimate: Tensor, low: Tensor) -> str:
     return "a ranking has one hit, or one miss, and so no spread: the ends are NaN"
 
 
+@renamed_keywords(batch="chunk_size")
 def average_precision_interval(
     preds: Tensor,
     target: Tensor,
@@ -304,7 +306,7 @@ def average_precision_interval(
     weights: Tensor | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
     r"""Return a confidence interval for average precision, by default from its influence functions.
@@ -364,7 +366,7 @@ def average_precision_interval(
         weights: must be None, because the formulas count items.
         n_resamples: number of bootstrap resamples, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -390,7 +392,7 @@ def average_precision_interval(
     convention = resolve_convention(convention, None, "min", interpolation, "grouped")
     settings, curve, validated = read(preds, target, convention, average)
     options: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return interval_of_curve(settings, curve, validated, **options, resampling=resampling)
 
 

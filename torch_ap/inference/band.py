@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures import interpolation
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -13,6 +14,7 @@ from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
 
 
+@renamed_keywords(batch="chunk_size")
 def precision_band(
     preds: Tensor,
     target: Tensor,
@@ -22,7 +24,7 @@ def precision_band(
     design: str = "iid",
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
     """Return the interpolated precision at each recall level, with bootstrap percentile intervals.
@@ -42,7 +44,7 @@ def precision_band(
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
         n_resamples: number of bootstrap resamples, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -62,7 +64,7 @@ def precision_band(
         >>> [round(float(x), 4) for x in band.estimate]
         [1.0, 0.8, 0.75]
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return band_of_curve(validated_curve(preds, target), recall_levels, confidence_level, design, resampling)
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Action, Average, Denominator, Interpolation, Ties, TopK, allowed_values
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.average_precision import average_precision, average_precision_of_ranks
@@ -24,7 +25,7 @@ from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.measures.convention import Convention, resolve_convention
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference import random_ranking
+from torch_ap.inference import enumeration
 from torch_ap.inference.average_precision import read
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.record import SAME_LISTED_VALUE, SAME_VALUE, Result, number
@@ -53,7 +54,8 @@ def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:
         m: number of hits, at least 1 and less than the number of items.
 
     Equals mean and standard deviation over all permutations, and for groups of one item
-    :func:`torch_ap.inference.random_average_precision`. Source: Hoeffding (1948), with the pair sums above.
+    :func:`torch_ap.inference.random_ranking.random_average_precision`. Source: Hoeffding (1948), with the pair sums
+    above.
     """
     g, t = segments.as_float64(sizes), segments.as_float64(sizes.cumsum(0))
     n = int(sizes.sum())
@@ -157,6 +159,7 @@ def chance_level(
     return settings.averaged(each, curve, each.dtype, warn=False)
 
 
+@renamed_keywords(batch="chunk_size")
 def chance_test(
     preds: Tensor,
     target: Tensor,
@@ -164,7 +167,7 @@ def chance_test(
     method: Method = "auto",
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> ChanceTest:
     """Test whether a ranking is better than a random order of the same labels.
@@ -181,7 +184,7 @@ def chance_test(
             "permutation", "lognormal" (requires untied scores), or "auto": exact if possible, else permutation.
         n_resamples: number of permutations, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -200,7 +203,7 @@ def chance_test(
         ('exact', 0.5284, 0.0357)
     """
     checks.one_of("method", method, allowed_values(Method))
-    how = Resampling(n_resamples, generator, batch, progress)
+    how = Resampling(n_resamples, generator, chunk_size, progress)
     curve = validated_curve(preds, target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
@@ -243,10 +246,10 @@ def _choose(method: str, curve: HitCurve) -> str:
         raise ValueError("`method='lognormal'` is for scores without ties; use 'permutation', which keeps them")
     if method not in ("auto", "exact"):
         return method
-    feasible = random_ranking.can_enumerate(curve.items.cpu().numpy(), m)
+    feasible = enumeration.can_enumerate(curve.items.cpu().numpy(), m)
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {random_ranking.MOST_LISTED:,} ways to give the hits to the tie groups, "
+            f"`method='exact'` lists at most {enumeration.MOST_LISTED:,} ways to give the hits to the tie groups, "
             "got "
             f"n={n}, m={m} and {len(curve.items)} different scores; use 'permutation'"
         )
@@ -255,7 +258,7 @@ def _choose(method: str, curve: HitCurve) -> str:
 
 def _listed_tail(curve: HitCurve, ap: float) -> float:
     """Return P(AP* >= ap) by listing all ways."""
-    values, weights = random_ranking.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
+    values, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
     return float(weights[values >= ap - SAME_LISTED_VALUE].sum()) / float(weights.sum())
 
 

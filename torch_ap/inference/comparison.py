@@ -21,6 +21,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base import tensors as value_rules
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
 from torch_ap.core.items.settings import APSettings
@@ -213,6 +214,7 @@ Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "j
 METHODS = allowed_values(Method)
 
 
+@renamed_keywords(batch="chunk_size")
 def compare_rankings(
     preds_a: Tensor,
     preds_b: Tensor,
@@ -224,7 +226,7 @@ def compare_rankings(
     weights: Tensor | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Comparison:
     r"""Compare the average precision of two systems on the same items: difference, interval and p-value.
@@ -276,7 +278,7 @@ def compare_rankings(
         weights: must be None, because the formulas count items.
         n_resamples: number of bootstrap resamples, or of permutations; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -300,7 +302,7 @@ def compare_rankings(
         (0.3762, 0.1035)
     """
     tensors.no_weights(weights, "a comparison")
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):

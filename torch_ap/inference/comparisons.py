@@ -17,6 +17,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base import tensors as value_rules
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.inference.comparison import Method, average_precision_untied, compare_rankings, random_ranks
@@ -62,6 +63,7 @@ class PairwiseComparison(Result):
     reason: str = ""
 
 
+@renamed_keywords(batch="chunk_size")
 def compare_systems_per_query(
     values: Tensor,
     *,
@@ -69,7 +71,7 @@ def compare_systems_per_query(
     test: PairedTest = "t",
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> PairwiseComparison:
     """Compare all pairs of several systems by their per-query values, with control of the family-wise error.
@@ -91,7 +93,7 @@ def compare_systems_per_query(
             :func:`torch_ap.inference.compare_per_query`.
         n_resamples: number of random permutations, or sign flips, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -118,7 +120,7 @@ def compare_systems_per_query(
         raise_invalid("values", "must contain at least two systems", len(values))
     checks.one_of("method", method, allowed_values(Correction))
     checks.one_of("test", test, allowed_values(PairedTest))
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     pairs = [pair_values(*pair) for pair in combinations(values, 2)]
     p_values = torch.tensor([p_value(test, pair, resampling) for pair in pairs], dtype=torch.float64)
     table = values.detach().to("cpu", torch.float64)
@@ -289,6 +291,7 @@ def compare_per_query_without_target(function: Callable[P, PairwiseComparison]) 
     return call
 
 
+@renamed_keywords(batch="chunk_size")
 @compare_per_query_without_target
 def compare_systems(
     preds: Tensor,
@@ -299,7 +302,7 @@ def compare_systems(
     design: Design = "iid",
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> PairwiseComparison:
     """Compare all pairs of several systems by AP on the same items, with control of the family-wise error.
@@ -327,7 +330,7 @@ def compare_systems(
         design: as in ``compare_rankings``.
         n_resamples: number of random permutations, and of resamples of the tests that resample; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -355,7 +358,7 @@ def compare_systems(
     """
     checks.one_of("method", method, allowed_values(Correction))
     checks.one_of("test", test, (None, *allowed_values(Method)))
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
         raise_invalid("preds", "must have shape (S, N) with at least two systems", tuple(preds.shape))
@@ -365,7 +368,7 @@ def compare_systems(
     if len(bad):
         raise ValueError(f"`preds` must not contain NaN, got nan at index {tuple(bad[0].tolist())}")
     settings: dict[str, Any] = {"design": design} | ({} if test is None else {"method": test})
-    settings |= {"n_resamples": n_resamples, "generator": generator, "batch": batch, "progress": progress}
+    settings |= {"n_resamples": n_resamples, "generator": generator, "chunk_size": chunk_size, "progress": progress}
     pairs = [compare_rankings(a, b, target, **settings) for a, b in combinations(preds, 2)]
     aps = torch.stack([pairs[0].value_a, *(pair.value_b for pair in pairs[: len(preds) - 1])]).cpu()
     p_values = torch.stack([pair.p_value for pair in pairs]).cpu()

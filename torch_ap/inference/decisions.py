@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking.order import Array
-from torch_ap.inference.random_ranking import MOST_LISTED
+from torch_ap.inference.enumeration import MOST_LISTED
 from torch_ap.inference.record import SAME_VALUE, Result, number
 from torch_ap.inference.resampling import Resampling
 
@@ -55,6 +56,7 @@ class DecisionComparison(Result):
     reason: str = ""
 
 
+@renamed_keywords(batch="chunk_size")
 def compare_decisions(
     preds_a: Tensor,
     preds_b: Tensor,
@@ -65,7 +67,7 @@ def compare_decisions(
     method: Method = "auto",
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> DecisionComparison:
     """Compare the precision, recall, F_beta or accuracy of two systems' decisions by a randomization test.
@@ -90,7 +92,7 @@ def compare_decisions(
             "randomization", (b + 1) / (B + 1) of B random swaps; or "auto", which is exact if possible.
         n_resamples: number of random swaps, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -119,7 +121,7 @@ def compare_decisions(
     checks.one_of("measure", measure, allowed_values(Measure))
     checks.one_of("method", method, allowed_values(Method))
     checks.beta("beta", beta, zero=True)
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         _validate_decisions(name, preds, target)
     ClassificationInputs().validate_now(preds_a.to(torch.uint8), target)

@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.state import check_class, check_settings, named_values
@@ -61,6 +62,7 @@ class Sample(ABC):
         return interval.estimate, interval.low, interval.high
 
 
+@renamed_keywords(batch="chunk_size")
 def confidence_interval(
     self: RankingMetric,
     confidence_level: float = 0.95,
@@ -68,7 +70,7 @@ def confidence_interval(
     *,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
     """Return a confidence interval of the value.
@@ -88,7 +90,7 @@ def confidence_interval(
             - images (detection): "bootstrap-basic", "bootstrap-percentile" and "bootstrap-logit".
         n_resamples: number of resamples, at least 2, of the methods that resample.
         generator: source of randomness; None for a fresh one with seed 0, so that results repeat.
-        batch: number of resamples per computation; None for as many as fit the bound on memory.
+        chunk_size: number of resamples per computation; None for as many as fit the bound on memory.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -107,9 +109,10 @@ def confidence_interval(
         >>> round(float(interval.low), 4), round(float(interval.high), 4)
         (0.3626, 0.9211)
     """
-    return interval_of(self, confidence_level, method, Resampling(n_resamples, generator, batch, progress))
+    return interval_of(self, confidence_level, method, Resampling(n_resamples, generator, chunk_size, progress))
 
 
+@renamed_keywords(batch="chunk_size")
 def compare(
     self: RankingMetric,
     other: RankingMetric,
@@ -118,7 +121,7 @@ def compare(
     method: str | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Compare this system with another on the same items, queries or images: its value minus the other value.
@@ -140,7 +143,7 @@ def compare(
             - images: "bootstrap-percentile", which counts resamples, so that no p-value is below 2 / (B + 1), or
               "bootstrap-normal", the normal law with their standard deviation. For two equally good detectors on 50
               to 300 images both reject in 3.8 to 6.3% (within 1%) of the cases, at nominal 5%.
-        n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+        n_resamples, generator, chunk_size, progress: as for :meth:`confidence_interval`.
 
     Returns:
         :class:`torch_ap.inference.Comparison` on the metric's device, with this metric as ``value_a``; NaN, with a
@@ -150,7 +153,7 @@ def compare(
         TypeError, ValueError: if ``other`` is not such a metric, for the errors of :meth:`confidence_interval`, and in
             classification for conventions other than plain AP, counts per threshold, and ``average="none"``.
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return comparison_of(self, other, confidence_level, method, resampling)
 
 
@@ -163,7 +166,8 @@ def chance_level(self: RankingMetric) -> Tensor:
     the level of rankings without ties.
 
     Returns:
-        Tensor of the shape and dtype of ``compute()``; see :func:`torch_ap.inference.random_average_precision`.
+        Tensor of the shape and dtype of ``compute()``; see
+        :func:`torch_ap.inference.random_ranking.random_average_precision`.
 
     Raises:
         ValueError: if there is no closed form: for interpolated AP, ``denominator="found"``, and AUROC with ``top_k``
@@ -181,6 +185,7 @@ def chance_level(self: RankingMetric) -> Tensor:
     return chance_level_of(self, Resampling())
 
 
+@renamed_keywords(batch="chunk_size")
 def summary(
     self: RankingMetric,
     confidence_level: float = 0.95,
@@ -190,13 +195,13 @@ def summary(
     prefix: str | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> dict[str, Tensor]:
     """Return value, interval ends and chance level by name for a logger, such as Lightning's ``log_dict``.
 
     Args:
-        confidence_level, method, n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+        confidence_level, method, n_resamples, generator, chunk_size, progress: as for :meth:`confidence_interval`.
         class_names: (C,) different names, for ``average="none"``; None for 0 to C - 1.
         prefix: beginning of the names; None for the name of the metric, which metrics of one log may share.
 
@@ -222,7 +227,7 @@ def summary(
         >>> list(metric.summary(prefix="valid/ap"))
         ['valid/ap', 'valid/ap_low', 'valid/ap_high', 'valid/ap_chance']
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     checks.text("prefix", prefix, optional=True)
     if prefix == "":
         raise_invalid("prefix", "must not be empty, as the value has no other name", prefix)

@@ -29,9 +29,9 @@ from torch_ap.core.measures.interpolation import order_ties
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import record
-from torch_ap.inference.hits import RandomHits
 from torch_ap.inference.influence import sum_from_below
 from torch_ap.inference.methods import resolve_edge_cases
+from torch_ap.inference.random_ranking import RandomHits
 from torch_ap.inference.record import Ends, Interval, Result, normal_quantile, number
 
 
@@ -173,7 +173,7 @@ def normal_recall(n: int, m: int, t: int) -> NormalLaw:
 
     The shape is not exact, because h(t) = m r(t) is an integer. The probability of r(t) within mean ± z sd of nominal
     80 / 95% is 81.6 / 93.9% for t = 50 and 81.8 / 95.5% for t = 1500 at (n, m) = (3000, 245), and 68.2 / 90.8% for
-    t = 50 at (100, 10). Use the quantiles of :class:`torch_ap.inference.hits.RandomHits` instead.
+    t = 50 at (100, 10). Use the quantiles of :class:`torch_ap.inference.random_ranking.RandomHits` instead.
 
     Args:
         n: items, at least 1.

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base import tensors as value_rules
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import allowed_values
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.at_rank import mean_ends
@@ -40,6 +41,7 @@ QUERY_METHODS = allowed_values(QueryMethod)
 _MIN_MEASURED = 10  # queries; the smallest number with a measured coverage of the bootstrap, .86 to .90
 
 
+@renamed_keywords(batch="chunk_size")
 def mean_interval(
     values: Tensor,
     *,
@@ -47,7 +49,7 @@ def mean_interval(
     method: QueryMethod = "dirichlet",
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
     """Return a confidence interval for the mean of per-query values, such as MAP; by default inside [0, 1].
@@ -78,7 +80,7 @@ def mean_interval(
         method: as above.
         n_resamples: number of bootstrap resamples, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -107,7 +109,7 @@ def mean_interval(
     value_rules.check_query_values("values", values)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, QUERY_METHODS)
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     x = values.detach().to("cpu", torch.float64)
     return _interval(x, rounding(values), confidence_level, method, resampling).to(values.device)
 
@@ -185,6 +187,7 @@ class QueryComparison(Comparison):
     queries: int = field(kw_only=True)
 
 
+@renamed_keywords(batch="chunk_size")
 def compare_per_query(
     values_a: Tensor,
     values_b: Tensor,
@@ -194,7 +197,7 @@ def compare_per_query(
     bounds: tuple[float, float] | None = None,
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> QueryComparison:
     """Compare two systems by their per-query values: mean difference, interval, effect size and p-value.
@@ -220,7 +223,7 @@ def compare_per_query(
             clipped; None for an unbounded measure.
         n_resamples: number of random sign flips, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
-        batch: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -244,7 +247,7 @@ def compare_per_query(
     pairs = validate_pairs(values_a, values_b, bounds)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     gap = pairs.gap
     interval = student_interval(gap, pairs.noise, confidence_level)
     mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))

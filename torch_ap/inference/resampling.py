@@ -47,8 +47,8 @@ class Resampling:
         n_resamples: B, at least 2.
         generator: a ``torch.Generator``; None for a new one with seed 0, so that results repeat. The global random
             state is never used.
-        batch: number of resamples computed per step, which limits memory and changes no result; None for as many as fit
-            2^23 numbers.
+        chunk_size: number of resamples computed per step, which limits memory and changes no result; None for as many
+            as fit 2^23 numbers.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Raises:
@@ -57,7 +57,7 @@ class Resampling:
 
     n_resamples: int = 1000
     generator: torch.Generator | None = None
-    batch: int | None = None
+    chunk_size: int | None = None
     progress: bool = False
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Resampling:
             raise_invalid(
                 "generator", "must be a torch.Generator or None", Plain(type(self.generator).__name__), TypeError
             )
-        object.__setattr__(self, "batch", checks.positive_int("batch", self.batch, optional=True))
+        object.__setattr__(self, "chunk_size", checks.positive_int("chunk_size", self.chunk_size, optional=True))
         checks.boolean("progress", self.progress)
 
     def seed(self) -> int:
@@ -79,8 +79,8 @@ class Resampling:
         return torch.Generator(device).manual_seed(self.seed())
 
     def batches(self, width: int) -> Iterator[range]:
-        """Yield ranges of ``batch`` resamples, by default of as many as fit in memory with ``width`` numbers each."""
-        spans: Any = _spans(self.n_resamples, self.batch or _batch_size(width))
+        """Yield ranges of ``chunk_size`` resamples; by default as many as fit in memory with ``width`` numbers each."""
+        spans: Any = _spans(self.n_resamples, self.chunk_size or _batch_size(width))
         yield from progress_bar(spans, self.progress)
 
     def statistics(
@@ -116,7 +116,7 @@ class Resampling:
         """Yield the tensors of ``draw(b)``, (b, ...) each, for each of :meth:`batches`.
 
         The random numbers of a device's generator depend on the block size, so the block size does not depend on
-        ``batch``.
+        ``chunk_size``.
         """
         blocks = (draw(len(block)) for block in _spans(self.n_resamples, _batch_size(width)))
         buffer = next(blocks)

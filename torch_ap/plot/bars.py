@@ -11,6 +11,7 @@ from torch import Generator, nn
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, label_names
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
@@ -50,6 +51,7 @@ class _IntervalOptions(NamedTuple):
     resampling: Resampling
 
 
+@renamed_keywords(batch="chunk_size")
 def per_class(
     curves: Curves,
     *,
@@ -59,7 +61,7 @@ def per_class(
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> "Axes":
     """Draw the average precision of each class as a bar, the highest first; several systems are drawn side by side.
@@ -82,7 +84,7 @@ def per_class(
         confidence_level: nominal coverage of each interval, in (0, 1).
         n_resamples: number of resamples of intervals that resample; at least 2.
         generator: the source of randomness of these intervals; None for a new one with seed 0, so that plots repeat.
-        batch: number of resamples computed together; None for as many as fit the bound on memory.
+        chunk_size: number of resamples computed together; None for as many as fit the bound on memory.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -107,7 +109,7 @@ def per_class(
     """
     style.check_flags(interval=interval)
     checks.open_fraction("confidence_level", confidence_level)
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     systems = _systems(curves, class_names, _IntervalOptions(confidence_level, resampling) if interval else None)
     names = _sorted_names(systems)
     rows = len(names) * max(1.0, len(systems) / 2)

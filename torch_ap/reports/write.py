@@ -13,6 +13,7 @@ from torch import Generator
 
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.metrics.base import DetectionMetric
@@ -27,6 +28,7 @@ _FORMS = {".html": html_page, ".htm": html_page, ".md": markdown_page}
 _NAMES = ("this system", "the other")
 
 
+@renamed_keywords(batch="chunk_size")
 def report(
     metric: RankingMetric,
     path: str | os.PathLike[str],
@@ -39,7 +41,7 @@ def report(
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Path:
     """Write the results of a metric as one file: for a colleague, the appendix of a paper, or the record of a run.
@@ -61,7 +63,7 @@ def report(
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
         generator: source of randomness; None for a new one with seed 0, so that results repeat.
-        batch: number of resamples per batch; None for as many as fit the memory bound.
+        chunk_size: number of resamples per batch; None for as many as fit the memory bound.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -90,7 +92,7 @@ def report(
     _check(metric, path, other, system_names)
     checks.text("title", title, optional=True)
     level = checks.open_fraction("confidence_level", confidence_level)
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     has_queries = isinstance(metric, QueryMetric)
     unused, names = ("class_names", class_names) if has_queries else ("query_names", query_names)
     if names is not None:

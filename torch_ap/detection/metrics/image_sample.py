@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.inference.chance import chance_of_images
 from torch_ap.detection.inference.comparison import compare_images, compare_lists
@@ -164,6 +165,7 @@ class ImageSample(Sample):
         return [pair for place, pair in enumerate(named) if place in some]
 
 
+@renamed_keywords(batch="chunk_size")
 def confidence_interval(
     self: RankingMetric,
     confidence_level: float = 0.95,
@@ -174,7 +176,7 @@ def confidence_interval(
     slices: Mapping[str, Any] | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
     """Return a confidence interval of ``map`` by the bootstrap over images: all IoU thresholds, first area, last limit.
@@ -190,7 +192,7 @@ def confidence_interval(
     For the rest see :func:`torch_ap.inference.metric.confidence_interval`.
 
     Args:
-        confidence_level, method, n_resamples, generator, batch, progress: as there.
+        confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         iou_type: one of several ``iou_type``; default the first.
         per_class: whether to return intervals of the AP of each class over all IoU thresholds, (K,) in the order of
             ``classes``. The default method is then "bootstrap-logit", with the coverage of
@@ -210,10 +212,11 @@ def confidence_interval(
         >>> bool(interval.low < interval.estimate < interval.high)
         True
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return interval_of(self, confidence_level, method, resampling, **_options(iou_type, per_class, slices))
 
 
+@renamed_keywords(batch="chunk_size")
 def compare(
     self: RankingMetric,
     other: RankingMetric,
@@ -225,7 +228,7 @@ def compare(
     slices: Mapping[str, Any] | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Compare this detector with another on the same images: its ``map`` minus the other ``map``.
@@ -234,7 +237,7 @@ def compare(
     limits of the two ``map`` as images are added. For the rest see :func:`torch_ap.inference.metric.compare`.
 
     Args:
-        other, confidence_level, method, n_resamples, generator, batch, progress: as there.
+        other, confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         iou_type: one of several ``iou_type``; default the first.
         per_class: whether to compare the AP of each class with ground truths, over all IoU thresholds. The default
             method is then "bootstrap-normal": interval and p-value from the standard deviation over resamples, by
@@ -261,11 +264,12 @@ def compare(
         >>> round(float(result.difference), 3), round(float(result.p_value), 3)
         (0.438, 0.125)
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     options = _options(iou_type, per_class, slices)
     return comparison_of(self, other, confidence_level, method, resampling, **options)
 
 
+@renamed_keywords(batch="chunk_size")
 def chance_level(
     self: RankingMetric,
     *,
@@ -273,7 +277,7 @@ def chance_level(
     slices: Mapping[str, Any] | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> Tensor:
     """Return the mean of ``map`` over all orders of the scores of each class's detections.
@@ -286,7 +290,7 @@ def chance_level(
     Args:
         iou_type: one of several ``iou_type``; default the first.
         slices: as for ``per_slice``, for the chance level of ``map`` in each slice.
-        n_resamples, generator, batch, progress: for the random orders, as for :meth:`confidence_interval`.
+        n_resamples, generator, chunk_size, progress: for the random orders, as for :meth:`confidence_interval`.
 
     Returns:
         0-d, or (S,), in the dtype of ``compute()``; NaN without ground truths.
@@ -305,7 +309,7 @@ def chance_level(
         >>> round(float(metric.compute()["map"]), 2), round(float(metric.chance_level()), 2)
         (0.5, 0.36)
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return chance_level_of(self, resampling, iou_type=iou_type, slices=slices)
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.detection.errors.images import per_image as rows_of
 from torch_ap.detection.metrics.image_sample import confidence_interval
 from torch_ap.detection.metrics.images import ImageState
@@ -14,6 +15,7 @@ from torch_ap.detection.metrics.images import ImageState
 _MAX_SLICES = 10  # of one group, whose tables take as many times the memory of one slice
 
 
+@renamed_keywords(batch="chunk_size")
 def per_class(
     self: ImageState,
     iou_threshold: float | None = None,
@@ -24,7 +26,7 @@ def per_class(
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Return a table with one row per class.
@@ -35,7 +37,7 @@ def per_class(
         score_threshold: the lowest score for these counts.
         iou_type: one of several ``iou_type``; default the first.
         interval: whether to add the ends of the interval of each AP by ``confidence_interval(per_class=True)``.
-        confidence_level, n_resamples, generator, batch, progress: as for :meth:`confidence_interval`.
+        confidence_level, n_resamples, generator, chunk_size, progress: as for :meth:`confidence_interval`.
 
     Returns:
         Columns of one length, in the order of ``classes``: ``class``; ``name``, the label if it has no name; ``ap``,
@@ -70,7 +72,7 @@ def per_class(
         per_class=True,
         n_resamples=n_resamples,
         generator=generator,
-        batch=batch,
+        chunk_size=chunk_size,
         progress=progress,
     )
     return table | {"ap_low": ends.low, "ap_high": ends.high}

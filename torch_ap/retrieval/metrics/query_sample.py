@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.measure import AtSeveral, Measure
@@ -124,6 +125,7 @@ class QuerySample(Sample):
         return compare_per_query(mine[1], theirs[1], bounds=(0, 1), **how)
 
 
+@renamed_keywords(batch="chunk_size")
 def compare(
     self: RankingMetric,
     other: RankingMetric,
@@ -132,7 +134,7 @@ def compare(
     method: str | None = None,
     n_resamples: int = 10_000,
     generator: Generator | None = None,
-    batch: int | None = None,
+    chunk_size: int | None = None,
     progress: bool = False,
 ) -> QueryComparison:
     """Compare this system with another on the same queries: its mean minus the other mean.
@@ -141,7 +143,7 @@ def compare(
     :func:`torch_ap.inference.metric.compare`.
 
     Args:
-        other, confidence_level, method, generator, batch, progress: as there.
+        other, confidence_level, method, generator, chunk_size, progress: as there.
         n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_per_query`.
 
     Returns:
@@ -160,7 +162,7 @@ def compare(
         >>> round(float(a.compare(b).difference), 4)
         0.5
     """
-    resampling = Resampling(n_resamples, generator, batch, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     comparison = comparison_of(self, other, confidence_level, method, resampling)
     assert isinstance(comparison, QueryComparison)
     return comparison
