@@ -5,12 +5,12 @@ from torch import Tensor
 from torch_ap.core.base import checks, untraced
 from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import Curve, curve_records
 from torch_ap.detection.errors import unmatchable
-from torch_ap.detection.functions import validated
+from torch_ap.detection.functions import validate_images
 from torch_ap.detection.inputs.images import Images, OwnSimilarity
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
@@ -74,20 +74,9 @@ def coco_curve(
     """
     checks.fraction("iou_threshold", iou_threshold)
     limit = checks.positive_int("max_detections", max_detections, optional=True)
-    settings = settings_of(
-        box_format=box_format,
-        iou_type=iou_type,
-        iou_thresholds=[iou_threshold],
-        rec_thresholds=rec_thresholds,
-        max_detection_thresholds=None if limit is None else [limit],
-        average="macro",
-        area_ranges=area_ranges,
-        iou=iou,
-        box_width=box_width,
-        sigmas=sigmas,
-        area_as_given=area_as_given,
-        validate_args=validate_args,
-    )
+    limits = None if limit is None else [limit]
+    others = {"iou_thresholds": [iou_threshold], "max_detection_thresholds": limits, "average": "macro"}
+    settings = settings_from(settings_of, locals() | others)
     return curves_of_images(settings, preds, target, area, class_names)
 
 
@@ -140,18 +129,8 @@ def lvis_curve(
         [('3', [0.8999999761581421]), ('7', [])]
     """
     checks.fraction("iou_threshold", iou_threshold)
-    settings = lvis_settings_of(
-        box_format=box_format,
-        iou_type=iou_type,
-        iou_thresholds=[iou_threshold],
-        rec_thresholds=rec_thresholds,
-        max_detections=max_detections,
-        fixed=fixed,
-        frequencies=None,
-        area_ranges=area_ranges,
-        area_as_given=area_as_given,
-        validate_args=validate_args,
-    )
+    arguments = locals() | {"iou_thresholds": [iou_threshold], "frequencies": None}
+    settings = settings_from(lvis_settings_of, arguments, settings_of)
     return curves_of_images(settings, preds, target, area, class_names)
 
 
@@ -198,18 +177,9 @@ def voc_curve(
         tensor([0.0000, 0.5000], dtype=torch.float64)
     """
     checks.fraction("iou_threshold", iou_threshold)
-    settings = voc_settings_of(
-        box_format=box_format,
-        iou_threshold=iou_threshold,
-        interpolation=interpolation,
-        inclusive_pixels=inclusive_pixels,
-        strict=strict,
-        iou_type=iou_type,
-        sigmas=sigmas,
-        validate_args=validate_args,
-    )
+    settings = settings_from(voc_settings_of, locals())
     check_names(class_names)
-    columns = validated(settings.inputs, preds, target)
+    columns = validate_images(settings, preds, target)
     unmatchable.warn_of_unmatchable(settings, columns)
     return curves_of_voc(settings, settings.matching(columns), threshold=0, class_names=class_names)
 
@@ -222,7 +192,7 @@ def curves_of_images(
         raise_invalid("iou_type", "must be one kind for a curve", settings.iou_types)
     checks.one_of("area", area, list(settings.areas))
     check_names(class_names)
-    columns = validated(settings.inputs, preds, target)
+    columns = validate_images(settings, preds, target)
     unmatchable.warn_of_unmatchable(settings, columns)
     numbers = coco.match(settings, columns, settings.iou_types[0])
     return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)

@@ -1,8 +1,7 @@
-"""Mean average precision of object detectors by the rules of COCO and PASCAL VOC, as functions.
+"""Mean average precision of detectors by the rules of COCO, VOC, Open Images, nuScenes and KITTI, as functions."""
 
-Mean average precision by the rules of Open Images, nuScenes and KITTI, as functions.
-"""
-
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -10,13 +9,21 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.options import AnyBoxFormat, BoxFormat, GroupOf, IoUType, Sigmas, VOCInterpolation
+from torch_ap.core.base.options import (
+    AnyBoxFormat,
+    BoxFormat,
+    GroupOf,
+    IoUType,
+    Sigmas,
+    VOCInterpolation,
+    settings_from,
+)
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.detection.errors import unmatchable
 from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs.hierarchy import Parents
-from torch_ap.detection.inputs.images import Columns, DetectionInputs, Images, OwnSimilarity, narrow_to_int32
-from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
+from torch_ap.detection.inputs.images import Columns, Images, OwnSimilarity, narrow_to_int32
+from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU, ShapeSettings
 from torch_ap.detection.rules.coco import Report, zero_dimensional
 from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.kitti import kitti_settings_of
@@ -132,33 +139,38 @@ def coco_mean_average_precision(
         >>> coco_mean_average_precision(preds, target)["map"]
         tensor(0.6000)
     """
-    settings = settings_of(
-        box_format=box_format,
-        iou_type=iou_type,
-        iou_thresholds=iou_thresholds,
-        rec_thresholds=rec_thresholds,
-        max_detection_thresholds=max_detection_thresholds,
-        average=average,
-        area_ranges=area_ranges,
-        iou=iou,
-        box_width=box_width,
-        sigmas=sigmas,
-        area_as_given=area_as_given,
-        validate_args=validate_args,
-    )
-    columns = validated(settings.inputs, preds, target)
-    report = Report(class_metrics, extended_summary, class_names)
-    numbers = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
+    settings = settings_from(settings_of, locals())
+    report = partial(Report(class_metrics, extended_summary, class_names), settings)
+    return report_images(settings, preds, target, report, dtype)
+
+
+def report_images(
+    settings: ShapeSettings,
+    preds: Images,
+    target: Images,
+    report: Callable[[Columns, torch.dtype], dict[str, Any]],
+    dtype: torch.dtype | None,
+) -> dict[str, Any]:
+    """Return the report of validated images, and warn of ground truths that no detection can match.
+
+    Args:
+        settings: settings of the shapes.
+        preds, target: images as of a public function.
+        report: returns the numbers of the columns in a dtype.
+        dtype: dtype of the numbers; None for float64 for float64 scores, else float32.
+    """
+    columns = validate_images(settings, preds, target)
+    numbers = report(columns, dtype or result_dtype(columns["detection_scores"].dtype))
     unmatchable.warn_of_unmatchable(settings, columns)
     return numbers
 
 
-def validated(inputs: DetectionInputs, preds: Images, target: Images) -> Columns:
-    """Validate all images and return their columns; raise ValueError for a broken rule."""
-    columns, broken = inputs.validate(preds, target, copy=False)
+def validate_images(settings: ShapeSettings, preds: Images, target: Images) -> Columns:
+    """Return the columns of all images; raise ValueError for invalid images."""
+    columns, broken = settings.inputs.validate(preds, target, copy=False)
     tensors.raise_first(rules.VALUE_RULES, broken)
     if not columns["detection_labels"].is_cpu:  # on CPU `validate` warns
-        inputs.warn_about_rows(columns)
+        settings.inputs.warn_about_rows(columns)
     return columns
 
 
@@ -229,25 +241,9 @@ def voc_mean_average_precision(
         >>> voc_mean_average_precision(preds, target)["map"]
         tensor(1.)
     """
-    settings = voc_settings_of(
-        box_format=box_format,
-        iou_threshold=iou_threshold,
-        interpolation=interpolation,
-        inclusive_pixels=inclusive_pixels,
-        strict=strict,
-        iou_type=iou_type,
-        sigmas=sigmas,
-        validate_args=validate_args,
-    )
-    columns = validated(settings.inputs, preds, target)
-    numbers = settings.report(
-        columns,
-        dtype or result_dtype(columns["detection_scores"].dtype),
-        several=not isinstance(iou_threshold, int | float),
-        class_metrics=class_metrics,
-    )
-    unmatchable.warn_of_unmatchable(settings, columns)
-    return numbers
+    settings = settings_from(voc_settings_of, locals())
+    report = partial(settings.report, several=not isinstance(iou_threshold, int | float), class_metrics=class_metrics)
+    return report_images(settings, preds, target, report, dtype)
 
 
 def open_images_mean_average_precision(
@@ -320,24 +316,9 @@ def open_images_mean_average_precision(
         >>> open_images_mean_average_precision(preds, [truth])["map"]
         tensor(1.)
     """
-    settings = open_images_settings_of(
-        box_format=box_format,
-        iou_threshold=iou_threshold,
-        iou_type=iou_type,
-        group_of=group_of,
-        hierarchy=hierarchy,
-        expand_preds=expand_preds,
-        validate_args=validate_args,
-    )
-    columns = validated(settings.inputs, *settings.prepared(preds, target))
-    numbers = settings.report(
-        columns,
-        dtype or result_dtype(columns["detection_scores"].dtype),
-        several=not isinstance(iou_threshold, int | float),
-        class_metrics=class_metrics,
-    )
-    unmatchable.warn_of_unmatchable(settings, columns)
-    return numbers
+    settings = settings_from(open_images_settings_of, locals())
+    report = partial(settings.report, several=not isinstance(iou_threshold, int | float), class_metrics=class_metrics)
+    return report_images(settings, *settings.prepared(preds, target), report, dtype)
 
 
 def nuscenes_mean_average_precision(
@@ -395,15 +376,8 @@ def nuscenes_mean_average_precision(
     """
     distances = list(DISTANCES) if distance_threshold is None else distance_threshold
     settings = nuscenes_settings_of(distances, validate_args=validate_args)
-    columns = validated(settings.inputs, preds, target)
-    numbers = settings.report(
-        columns,
-        dtype or result_dtype(columns["detection_scores"].dtype),
-        several=not isinstance(distances, int | float),
-        class_metrics=class_metrics,
-    )
-    unmatchable.warn_of_unmatchable(settings, columns)
-    return numbers
+    report = partial(settings.report, several=not isinstance(distances, int | float), class_metrics=class_metrics)
+    return report_images(settings, preds, target, report, dtype)
 
 
 def kitti_mean_average_precision(
@@ -471,17 +445,12 @@ def kitti_mean_average_precision(
         >>> kitti_mean_average_precision([pred], [{"boxes": boxes, "labels": pred["labels"]}])["map"]
         tensor(1.)
     """
-    settings = kitti_settings_of(
-        box_format=box_format,
-        iou_threshold=iou_threshold,
-        interpolation=interpolation,
-        iou_type=iou_type,
-        validate_args=validate_args,
-    )
+    settings = settings_from(kitti_settings_of, locals())
     checks.boolean("class_metrics", class_metrics)
-    columns = validated(settings.inputs, preds, target)
-    labels, each = settings.average_precision(columns)
-    numbers = {"map": each.nanmean(), **({"map_per_class": each} if class_metrics else {})}
-    dtype = dtype or result_dtype(columns["detection_scores"].dtype)
-    unmatchable.warn_of_unmatchable(settings, columns)
-    return zero_dimensional({x: value.to(dtype) for x, value in numbers.items()} | {"classes": narrow_to_int32(labels)})
+
+    def report(columns: Columns, dtype: torch.dtype) -> dict[str, Any]:
+        labels, ap = settings.average_precision(columns)
+        numbers = {"map": ap.nanmean().to(dtype), **({"map_per_class": ap.to(dtype)} if class_metrics else {})}
+        return zero_dimensional(numbers | {"classes": narrow_to_int32(labels)})
+
+    return report_images(settings, preds, target, report, dtype)

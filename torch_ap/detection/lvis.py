@@ -1,18 +1,18 @@
 """Mean average precision of object detectors on the federated ground truth of LVIS."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.options import AnyBoxFormat, IoUType
-from torch_ap.core.items.settings import result_dtype
-from torch_ap.detection.errors import unmatchable
-from torch_ap.detection.functions import validated
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
+from torch_ap.detection.functions import report_images
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.matching.shapes import AreaRanges
 from torch_ap.detection.rules.coco import Report
+from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of
 
 
@@ -97,20 +97,6 @@ def lvis_mean_average_precision(
         >>> numbers["map"], numbers["map_rare"], numbers["map_frequent"]
         (tensor(1.), tensor(1.), tensor(-1.))
     """
-    settings = lvis_settings_of(
-        box_format=box_format,
-        iou_type=iou_type,
-        iou_thresholds=iou_thresholds,
-        rec_thresholds=rec_thresholds,
-        max_detections=max_detections,
-        fixed=fixed,
-        frequencies=frequencies,
-        area_ranges=area_ranges,
-        area_as_given=area_as_given,
-        validate_args=validate_args,
-    )
-    columns = validated(settings.inputs, preds, target)
-    report = Report(class_metrics, class_names=class_names)
-    numbers = report(settings, columns, dtype or result_dtype(columns["detection_scores"].dtype))
-    unmatchable.warn_of_unmatchable(settings, columns)
-    return numbers
+    settings = settings_from(lvis_settings_of, locals(), settings_of)
+    report = partial(Report(class_metrics, class_names=class_names), settings)
+    return report_images(settings, preds, target, report, dtype)

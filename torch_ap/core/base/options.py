@@ -1,9 +1,10 @@
 """Options of public arguments as types, and their allowed values."""
 
 import functools
+import inspect
 import itertools
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args, get_origin
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import numpy as np
 from torch import Tensor
@@ -57,3 +58,25 @@ def allowed_values(option: Any) -> tuple[Any, ...]:
         return get_args(option)
     kinds = ((None,) if kind is type(None) else allowed_values(kind) for kind in get_args(option))
     return tuple(itertools.chain.from_iterable(kinds))
+
+
+Settings = TypeVar("Settings")
+
+
+def settings_from(
+    make: Callable[..., Settings], arguments: Mapping[str, Any], *forwarded: Callable[..., Any]
+) -> Settings:
+    """Return the settings that ``make`` returns for the arguments of the same names.
+
+    Args:
+        make: function that validates arguments and returns settings.
+        arguments: arguments by name, such as ``locals()`` of a public function or ``__init__``.
+        forwarded: functions to which ``make`` forwards the arguments of their names.
+    """
+    names = (*_parameter_names(make), *(name for other in forwarded for name in _parameter_names(other)))
+    return make(**{name: arguments[name] for name in names if name in arguments})
+
+
+@functools.cache
+def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)

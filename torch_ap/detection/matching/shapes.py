@@ -22,7 +22,7 @@ from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, allowed_values
 from torch_ap.core.base.plain_tensors import plain_result
 from torch_ap.core.ranking import segments
-from torch_ap.detection.inputs.images import Columns, Kind, OwnSimilarity, RowColumn, image_ids
+from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind, OwnSimilarity, RowColumn, image_ids
 from torch_ap.detection.inputs.rules import RULES, radians_warning, similarities
 from torch_ap.detection.matching.stored import StoredMatches
 from torch_ap.detection.shapes import boundaries, boxes, intervals, keypoints, masks, rotated
@@ -361,6 +361,11 @@ class ShapeSettings(ShapeOptions):
     """
 
     match: str = "compute"
+
+    @cached_property
+    def inputs(self) -> DetectionInputs:
+        """The validation of images."""
+        raise NotImplementedError
 
     @cached_property
     def stored(self) -> StoredMatches | None:

@@ -1,7 +1,7 @@
 """Base of the detection metrics: a state of images, and methods for uncertainty, tables and operating points."""
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from torch_ap.core.metric import state
 from torch_ap.detection.metrics import cuts, image_sample, tables
@@ -18,6 +18,7 @@ class DetectionMetric(ImageState):
 
     _summary_name = "map"
     plot_legend_name: str = "Class"
+    _shown_arguments: ClassVar[Sequence[str]] = ()  # in every `repr`; the others if they differ from their defaults
 
     confidence_interval = image_sample.confidence_interval
     compare = image_sample.compare
@@ -31,14 +32,24 @@ class DetectionMetric(ImageState):
     operating_points = cuts.operating_points
     confusion_matrix = cuts.confusion_matrix
 
-    def _text_of(self, always: Collection[str], **values: Any) -> str:
-        """Return the settings for ``repr``: settings that differ from their defaults, and some settings always.
+    @property
+    def _usual_settings(self) -> Mapping[str, Any]:
+        """The values of settings whose arguments are None by default."""
+        return {}
 
-        Args:
-            always: names of the settings that are always shown.
-            values: settings by name that are no attributes, or None for the usual value.
-        """
-        defaults = state.defaults_of(type(self))
-        return state.settings_text(
-            defaults, lambda name: values[name] if name in values else getattr(self, name), always
-        )
+    def _settings_text(self) -> str:
+        defaults, usual = state.defaults_of(type(self)), self._usual_settings
+        settings = {**vars(self._settings), "class_names": self._class_names}
+        setting_names = {argument: name for name, argument in self._argument_names.items()}
+
+        def value_of(argument: str) -> Any:
+            name = setting_names.get(argument, argument)
+            if defaults[argument] is None and name in usual and settings[name] == usual[name]:
+                return None
+            if not hasattr(self, argument):
+                value = settings.get(name, defaults[argument])
+                return list(value) if isinstance(value, tuple) else value
+            value = getattr(self, argument)
+            return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+
+        return state.settings_text(defaults, value_of, self._shown_arguments)

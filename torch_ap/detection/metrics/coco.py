@@ -10,14 +10,14 @@ from typing import Any, Literal
 from torch_ap.core.base import cached, checks
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.messages import warn_caller
-from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.files import coco
 from torch_ap.detection.inputs.images import Images, OwnSimilarity
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
 from torch_ap.detection.metrics.coco_metric import CocoMetric
 from torch_ap.detection.rules.coco import Report
-from torch_ap.detection.rules.coco_numbers import CocoSettings, default_settings, settings_of
+from torch_ap.detection.rules.coco_numbers import settings_of
 
 
 def coco_to_tm(
@@ -120,6 +120,7 @@ class MeanAveragePrecision(CocoMetric):
         tensor([1])
     """
 
+    _shown_arguments = ("box_format", "iou_type", "average")
     _argument_names = MappingProxyType(
         {
             "iou_types": "iou_type",
@@ -159,33 +160,14 @@ class MeanAveragePrecision(CocoMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = _settings_of(
-            box_format=box_format,
-            iou_type=iou_type,
-            iou_thresholds=iou_thresholds,
-            rec_thresholds=rec_thresholds,
-            max_detection_thresholds=max_detection_thresholds,
-            average=average,
-            area_ranges=area_ranges,
-            iou=iou,
-            box_width=box_width,
-            sigmas=sigmas,
-            area_as_given=area_as_given,
-            validate_args=validate_args,
-            match=match,
-        )
-        checks.boolean("class_metrics", class_metrics)
-        checks.boolean("extended_summary", extended_summary)
+        settings = settings_from(_settings_of, locals())
+        report = Report(class_metrics, extended_summary, class_names)
         checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
         if match == "update":
             _check_stored_matches(extended_summary, class_metrics and average == "micro")
-        super().__init__(settings.inputs, settings.stored, diagnose=diagnose, **kwargs)
-        self.box_format, self.iou_type, self.average = box_format, settings.iou_types, average
-        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
-        self.max_detection_thresholds = list(settings.limits)
-        self.class_metrics, self.extended_summary = class_metrics, extended_summary
-        self._settings: CocoSettings = settings
-        self._report = Report(class_metrics, extended_summary, class_names)
+        super().__init__(settings, report, diagnose=diagnose, **kwargs)
+        self.max_detection_thresholds, self.average = list(settings.limits), average
+        self.extended_summary = extended_summary
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images.
@@ -219,17 +201,6 @@ class MeanAveragePrecision(CocoMetric):
     @property
     def _can_exchange(self) -> bool:
         return not self.extended_summary  # it contains the IoUs of all images
-
-    def _settings_text(self) -> str:
-        settings, usual = self._settings, default_settings(self.iou_type)
-        return self._text_of(
-            ("box_format", "iou_type", "average"),
-            max_detection_thresholds=None if settings.limits == usual.limits else self.max_detection_thresholds,
-            iou=settings.own_iou,
-            box_width=settings.box_width,
-            sigmas=None if settings.sigmas == usual.sigmas else list(settings.sigmas),
-            backend="pycocotools",
-        )
 
 
 def _check_stored_matches(extended_summary: bool, micro_classes: bool) -> None:

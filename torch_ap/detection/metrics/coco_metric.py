@@ -1,6 +1,6 @@
 """Base of the metrics by COCO's rules: the numbers, tables of classes and of thresholds, curves."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,12 +28,16 @@ class CocoMetric(DetectionMetric):
     lrp = diagnosis.lrp
 
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
-        box_format: Any
-        iou_type: tuple[Kind, ...]
-        iou_thresholds: list[float]
-        rec_thresholds: list[float]
         _settings: CocoSettings
-        _report: Report
+
+    def __init__(self, settings: CocoSettings, report: Report, *, diagnose: bool, **kwargs: Any) -> None:
+        checks.boolean("class_metrics", report.class_metrics)
+        checks.boolean("extended_summary", report.extended_summary)
+        super().__init__(settings, diagnose=diagnose, **kwargs)
+        self.box_format, self.iou_type = settings.box_format, settings.iou_types
+        self.class_metrics = report.class_metrics
+        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
+        self._report = report
 
     def compute(self) -> dict[str, Any]:
         """Return all numbers of the images so far, by torchmetrics' names."""
@@ -111,19 +115,9 @@ class CocoMetric(DetectionMetric):
         names = self._report.class_names if class_names is None else class_names
         return curves_of_coco(numbers, area, limit, place, names)
 
-    def _text_of(self, always: Collection[str], **values: Any) -> str:
-        settings, usual = self._settings, default_settings(self.iou_type)
-        shared: dict[str, Any] = {
-            "iou_thresholds": None if settings.thresholds == usual.thresholds else self.iou_thresholds,
-            "rec_thresholds": None if settings.levels == usual.levels else self.rec_thresholds,
-            "area_ranges": None if settings.areas == usual.areas else settings.areas,
-            "iou_type": self.iou_type[0] if len(self.iou_type) == 1 else self.iou_type,
-            "class_names": self._report.class_names,
-            "area_as_given": settings.area_as_given,
-            "match": settings.match,
-            "validate_args": settings.check_values,
-        }
-        return super()._text_of(always, **shared, **values)
+    @property
+    def _usual_settings(self) -> Mapping[str, Any]:
+        return vars(default_settings(self.iou_type))
 
     def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
         return per_class(self._numbers(self._columns(), iou_type), self._report.class_names, place, score)

@@ -24,10 +24,10 @@ from torch_ap.core.ranking import order, segments
 from torch_ap.detection.errors import images, low_values, unmatchable
 from torch_ap.detection.inference.resampled import ranked_images
 from torch_ap.detection.inputs import rules
-from torch_ap.detection.inputs.images import Columns, DetectionInputs
+from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching.candidate_pairs import Ranked, descending
 from torch_ap.detection.matching.matched import Matches
-from torch_ap.detection.matching.shapes import place_of_threshold
+from torch_ap.detection.matching.shapes import ShapeSettings, place_of_threshold
 from torch_ap.detection.matching.stored import OTHERS, StoredMatches
 from torch_ap.detection.metrics.image_sample import ImageSample
 from torch_ap.detection.metrics.slices import SlicedSample
@@ -175,8 +175,7 @@ class ImageState(RankingMetric):
     per image), so that synchronization takes one collective per column.
 
     Args:
-        inputs: the format of the images.
-        stored: the format of the stored matches; None to store the images.
+        settings: settings of the value.
         diagnose: whether ``compute`` searches for the cause of a low value.
         kwargs: arguments of the base class.
     """
@@ -194,13 +193,12 @@ class ImageState(RankingMetric):
     _threshold_name: ClassVar[str] = "iou_threshold"  # argument of methods that selects one of the thresholds
     _settings: Any  # settings of the value, a record
 
-    def __init__(
-        self, inputs: DetectionInputs, stored: StoredMatches | None = None, *, diagnose: bool = True, **kwargs: Any
-    ) -> None:
+    def __init__(self, settings: ShapeSettings, *, diagnose: bool = True, **kwargs: Any) -> None:
         checks.boolean("diagnose", diagnose)
+        inputs, stored = settings.inputs, settings.stored
         super().__init__(repr(inputs) if stored is None else f"{inputs}|{stored}", **kwargs)
         self.diagnose = diagnose
-        self._inputs, self._stored = inputs, inputs if stored is None else stored
+        self._settings, self._inputs, self._stored = settings, inputs, stored or inputs
         self._add_states(*self._stored.states, samples.STATE)
 
     # -- hooks of concrete classes

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.options import AnyBoxFormat, IoUType
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.matching.shapes import AreaRanges
 from torch_ap.detection.metrics.coco_metric import CocoMetric
 from torch_ap.detection.rules.coco import Report
-from torch_ap.detection.rules.lvis import Frequency, LvisSettings, lvis_settings_of, usual_limit
+from torch_ap.detection.rules.coco_numbers import settings_of
+from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of, usual_limit
 
 
 class LVISMeanAveragePrecision(CocoMetric):
@@ -48,6 +48,7 @@ class LVISMeanAveragePrecision(CocoMetric):
         tensor([1, 1, 0])
     """
 
+    _shown_arguments = ("box_format", "iou_type")
     _argument_names = MappingProxyType(
         {
             "iou_types": "iou_type",
@@ -78,26 +79,10 @@ class LVISMeanAveragePrecision(CocoMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = lvis_settings_of(
-            box_format=box_format,
-            iou_type=iou_type,
-            iou_thresholds=iou_thresholds,
-            rec_thresholds=rec_thresholds,
-            max_detections=max_detections,
-            fixed=fixed,
-            frequencies=frequencies,
-            area_ranges=area_ranges,
-            area_as_given=area_as_given,
-            validate_args=validate_args,
-            match=match,
-        )
-        checks.boolean("class_metrics", class_metrics)
-        super().__init__(settings.inputs, settings.stored, diagnose=diagnose, **kwargs)
-        self.box_format, self.iou_type = box_format, settings.iou_types
-        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
-        self.max_detections, self.fixed, self.class_metrics = settings.limits[0], fixed, class_metrics
-        self._settings: LvisSettings = settings
-        self._report = Report(class_metrics, class_names=class_names)
+        settings = settings_from(lvis_settings_of, locals(), settings_of)
+        report = Report(class_metrics, class_names=class_names)
+        super().__init__(settings, report, diagnose=diagnose, **kwargs)
+        self.max_detections, self.fixed = settings.limits[0], fixed
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
@@ -121,6 +106,6 @@ class LVISMeanAveragePrecision(CocoMetric):
     def _settings_of_value(self) -> Mapping[str, Any]:
         return {**super()._settings_of_value(), "max_detections": self._limit}
 
-    def _settings_text(self) -> str:
-        frequencies = self._settings.frequencies
-        return self._text_of(("box_format", "iou_type"), max_detections=self._limit, frequencies=frequencies)
+    @property
+    def _usual_settings(self) -> Mapping[str, Any]:
+        return {**super()._usual_settings, "limits": (usual_limit(self.fixed),)}

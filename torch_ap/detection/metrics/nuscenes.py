@@ -1,13 +1,12 @@
 """nuScenes' mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import signature
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from torch_ap.core.base import checks
-from torch_ap.core.base.class_names import ClassNames, check_names
+from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.metrics import cuts, tables
@@ -81,12 +80,8 @@ class NuScenesMeanAveragePrecision(VocMetric):
     ) -> None:
         distances = list(DISTANCES) if distance_threshold is None else distance_threshold
         settings = nuscenes_settings_of(distances, validate_args=validate_args)
-        checks.boolean("class_metrics", class_metrics)
-        check_names(class_names)
-        super().__init__(settings.inputs, diagnose=diagnose, **kwargs)
+        super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
         self.distance_threshold = distances
-        self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
-        self._settings = settings
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, or sweeps, with ``centers`` (N, 2); see :meth:`torch_ap.MeanAveragePrecision.update`.
@@ -106,6 +101,6 @@ class NuScenesMeanAveragePrecision(VocMetric):
     def _can_exchange(self) -> bool:
         return False  # the last of several equal scores comes first, from any process
 
-    def _settings_text(self) -> str:
-        distances = None if self._settings.thresholds == DISTANCES else self.distance_threshold
-        return self._text_of((), distance_threshold=distances, validate_args=self._settings.check_values)
+    @property
+    def _usual_settings(self) -> Mapping[str, Any]:
+        return {"thresholds": DISTANCES}

@@ -1,10 +1,9 @@
 """Open Images' mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from torch_ap.core.base import checks
-from torch_ap.core.base.class_names import ClassNames, check_names
-from torch_ap.core.base.options import BoxFormat, GroupOf
+from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.options import BoxFormat, GroupOf, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.hierarchy import Parents
 from torch_ap.detection.inputs.images import Images
@@ -43,6 +42,10 @@ class OpenImagesMeanAveragePrecision(VocMetric):
         tensor([0., 1.])
     """
 
+    if TYPE_CHECKING:
+        _settings: OpenImagesSettings
+    _shown_arguments = ("box_format", "iou_threshold", "group_of")
+
     errors = diagnosis.errors
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
@@ -62,22 +65,10 @@ class OpenImagesMeanAveragePrecision(VocMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = open_images_settings_of(
-            box_format=box_format,
-            iou_threshold=iou_threshold,
-            iou_type=iou_type,
-            group_of=group_of,
-            hierarchy=hierarchy,
-            expand_preds=expand_preds,
-            validate_args=validate_args,
-        )
-        checks.boolean("class_metrics", class_metrics)
-        check_names(class_names)
-        super().__init__(settings.inputs, diagnose=diagnose, **kwargs)
+        settings = settings_from(open_images_settings_of, locals())
+        super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
         self.box_format, self.iou_threshold, self.iou_type = box_format, iou_threshold, iou_type
         self.hierarchy, self.group_of, self.expand_preds = hierarchy, group_of, expand_preds
-        self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
-        self._settings: OpenImagesSettings = settings
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, in lists of dicts; see :func:`torch_ap.functional.open_images_mean_average_precision`.
@@ -101,6 +92,3 @@ class OpenImagesMeanAveragePrecision(VocMetric):
                 "has several classes at once, so that a detection as one of them is no confusion with another"
             )
         super()._check_shapes_kept(what)
-
-    def _settings_text(self) -> str:
-        return self._text_of(("box_format", "iou_threshold", "group_of"), validate_args=self._settings.check_values)

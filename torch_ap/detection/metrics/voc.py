@@ -1,5 +1,6 @@
 """PASCAL VOC's mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, check_names, label_names
-from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation
+from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import segments
 from torch_ap.curves.record import Curve
@@ -27,10 +28,16 @@ class VocMetric(DetectionMetric):
     _argument_names = MappingProxyType(
         {"iou_types": "iou_type", "thresholds": "iou_threshold", "check_values": "validate_args"}
     )
-    class_metrics: bool
-    class_names: Any
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
         _settings: VocSettings
+
+    def __init__(
+        self, settings: VocSettings, class_metrics: bool, class_names: ClassNames, diagnose: bool, **kwargs: Any
+    ) -> None:
+        checks.boolean("class_metrics", class_metrics)
+        check_names(class_names)
+        super().__init__(settings, diagnose=diagnose, **kwargs)
+        self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
 
     def compute(self) -> dict[str, Tensor]:
         """Return ``map`` of the images so far, and the optional numbers."""
@@ -149,6 +156,8 @@ class VOCMeanAveragePrecision(VocMetric):
         tensor(0.5000)
     """
 
+    _shown_arguments = ("box_format", "iou_threshold", "interpolation")
+
     errors = diagnosis.errors
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
@@ -170,24 +179,10 @@ class VOCMeanAveragePrecision(VocMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = voc_settings_of(
-            box_format=box_format,
-            iou_threshold=iou_threshold,
-            interpolation=interpolation,
-            inclusive_pixels=inclusive_pixels,
-            strict=strict,
-            iou_type=iou_type,
-            sigmas=sigmas,
-            validate_args=validate_args,
-            match=match,
-        )
-        checks.boolean("class_metrics", class_metrics)
-        check_names(class_names)
-        super().__init__(settings.inputs, settings.stored, diagnose=diagnose, **kwargs)
-        self.box_format, self.iou_threshold, self.class_metrics = box_format, iou_threshold, class_metrics
-        self.interpolation, self.inclusive_pixels, self.strict = interpolation, inclusive_pixels, strict
-        self.iou_type, self.class_names = iou_type, class_names
-        self._settings = settings
+        settings = settings_from(voc_settings_of, locals())
+        super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
+        self.box_format, self.iou_threshold, self.iou_type = box_format, iou_threshold, iou_type
+        self.inclusive_pixels, self.strict = inclusive_pixels, strict
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`. ``target`` may have ``difficult``.
@@ -197,11 +192,6 @@ class VOCMeanAveragePrecision(VocMetric):
         """
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
-    def _settings_text(self) -> str:
-        usual = self._settings.sigmas == VocSettings.sigmas
-        return self._text_of(
-            ("box_format", "iou_threshold", "interpolation"),
-            sigmas=None if usual else list(self._settings.sigmas),
-            match=self._settings.match,
-            validate_args=self._settings.check_values,
-        )
+    @property
+    def _usual_settings(self) -> Mapping[str, Any]:
+        return {"sigmas": VocSettings.sigmas}
