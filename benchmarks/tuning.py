@@ -22,7 +22,7 @@ from benchmarks.detection import ours
 from benchmarks.detection_scenes import dense, like_coco
 from benchmarks.timing import by_turns, in_ms, machine, parser, peak
 from torch_ap import functional
-from torch_ap.core.base import memory
+from torch_ap.core.base import arrays
 from torch_ap.core.items import inputs
 from torch_ap.core.measures import average_precision, ties
 from torch_ap.core.ranking import builders, few_items, many_rankings, order, segments, tie_groups
@@ -93,7 +93,7 @@ def ignoring(items: int, width: int, share: float) -> Callable[[], Any]:
 def copies(count: int) -> Callable[[], Any]:
     """A copy of the scores, as a metric keeps one."""
     preds = torch.rand(count)
-    return lambda: memory.copy(preds)
+    return lambda: arrays.copy(preds)
 
 
 def detections(images: int, device: str = "cpu") -> Callable[[], Any]:
@@ -199,7 +199,7 @@ def rows(scale: int) -> list[Row]:
         Row(inputs, "_FEW_IGNORED", NEVER, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
         Row(rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
         Row(rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
-        Row(memory, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
+        Row(arrays, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
         Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
         Row(candidate_pairs, "_CROWDED", NEVER, "20 images of 200 objects", partial(ours, dense(20 // min(scale, 10)))),
         Row(masks, "_EDGES_A_CHUNK", {"cpu": NEVER}, "20 images of 100 masks", ragged_masks(20 // min(scale, 10))),

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.core.base.options import Action, Denominator, Interpolation, Normalization, Ties, TopK
-from torch_ap.core.base.plain_tensors import plain_tensor
+from torch_ap.core.base.untraced import plain_tensor
 from torch_ap.core.measures.convention import Convention
 from torch_ap.functional import average_precision
 

@@ -13,8 +13,7 @@ from tests.support.strategies import FLOATS, rankings
 from tests.support.tolerances import REORDERED, SOLVED
 from torch_ap import functional
 from torch_ap.core.measures.average_precision import average_precision
-from torch_ap.core.measures.ties import TIES
-from torch_ap.core.measures.top_k import DENOMINATORS
+from torch_ap.core.measures.ties import DENOMINATORS, TIES
 from torch_ap.core.ranking import builders
 from torch_ap.core.ranking.builders import from_bins
 

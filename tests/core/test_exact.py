@@ -14,7 +14,7 @@ from torch_ap import (
     RetrievalMAP,
     VOCMeanAveragePrecision,
 )
-from torch_ap.core.base import memory, tensors
+from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base import tensors as value_rules
 from torch_ap.core.measures import interpolation
 from torch_ap.core.ranking import bins
@@ -40,13 +40,13 @@ def test_dtypes_join_without_loss_or_not_at_all(dtypes):
     parts = [extremes(dtype) for dtype in dtypes]
     if torch.int64 in dtypes and any(dtype.is_floating_point for dtype in dtypes):
         with pytest.raises(ValueError, match=r"`preds` .*int64 .*floating"):
-            memory.concatenate(parts)
+            arrays.concatenate(parts)
         return
-    assert memory.concatenate(parts).tolist() == [x for part in parts for x in part.tolist()]
+    assert arrays.concatenate(parts).tolist() == [x for part in parts for x in part.tolist()]
 
 
 def test_a_part_of_no_items_does_not_matter():
-    assert memory.concatenate([torch.zeros(0), torch.tensor([2**53 + 1])]).tolist() == [2**53 + 1]
+    assert arrays.concatenate([torch.zeros(0), torch.tensor([2**53 + 1])]).tolist() == [2**53 + 1]
 
 
 @each("first", list(WHOLE))
@@ -201,7 +201,7 @@ def test_whole_weights_before_and_after_fractions():
     metric = BinaryAveragePrecision()
     for weights in (torch.tensor([2**24 + 1, 1]), torch.tensor([0.5, 0.5]), torch.tensor([3, 1])):
         metric.update(preds, target, weights)
-    assert memory.concatenate(metric.weights).tolist() == [2**24 + 1, 1, 0.5, 0.5, 3, 1]
+    assert arrays.concatenate(metric.weights).tolist() == [2**24 + 1, 1, 0.5, 0.5, 3, 1]
 
 
 @pytest.mark.parametrize("m", [2, 2**31, 2**53 + 1, 2**62, 2**63 - 1])

@@ -29,7 +29,6 @@ STATE_FILES = {
     *(str(PACKAGE / "core" / "metric" / f"{name}.py") for name in ("base", "state", "sync")),
     str(PACKAGE / "classification" / "state.py"),
 }
-STATE_FILES.add(str(PACKAGE / "core" / "base" / "one_step.py"))
 TRIALS, SIGNALS = 16, 60  # interrupts of one method of one metric
 KINDS = [  # one row for each way of changing a state
     *("binary", "binary_64_bins", "binary_weighted_thresholds", "binary_weighted_learnt", "multilabel_ignored_64_bins"),

@@ -16,7 +16,7 @@ from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each
 from tests.support.modes import life, quiet, same
 from torch_ap import curves, functional
-from torch_ap.core.base.plain_tensors import PLAIN_KEYS, key_bits, key_set
+from torch_ap.core.base.untraced import PLAIN_KEYS, key_bits, key_set
 
 ROWS = FUNCTIONS | INFERENCE
 

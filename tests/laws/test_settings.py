@@ -32,7 +32,7 @@ from tests.support.every_metric import (
 )
 from tests.support.modes import same
 from torch_ap import Convention, functional, inference
-from torch_ap.core.measures.top_k import DENOMINATORS
+from torch_ap.core.measures.ties import DENOMINATORS
 
 BINARY, CLASSES, LABELS = pair(cases.binary), pair(cases.multiclass), pair(cases.multilabel)
 

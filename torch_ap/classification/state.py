@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_ap.classification import item_sample
 from torch_ap.classification.item_sample import ItemSample
-from torch_ap.core.base import checks, memory, one_step, tensors
+from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.base.options import Design
 from torch_ap.core.base.tensors import NAN_SCORE
@@ -26,7 +26,7 @@ from torch_ap.core.metric import samples, state
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.exchange import Ranks
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.metric.state import Form, listed, setting
+from torch_ap.core.metric.state import Form, listed, setting, write_in_one_step
 from torch_ap.core.ranking import adaptive, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import Curve, curve_records
@@ -81,7 +81,7 @@ class ItemState(RankingMetric):
             return
         argument = "bins" if settings.thresholds is None else "thresholds"
         shape = (1 if micro else inputs.width or 1, bins.size, 2)
-        memory.check_memory(argument, shape[0] * bins.size, _BYTES_LEARNT if settings.adaptive else _BYTES_A_BIN)
+        arrays.check_memory(argument, shape[0] * bins.size, _BYTES_LEARNT if settings.adaptive else _BYTES_A_BIN)
         if settings.adaptive:
             self.add_state("sketch", settings.empty_sketch(), dist_reduce_fx=adaptive.merge_sketches)
         else:
@@ -122,7 +122,7 @@ class ItemState(RankingMetric):
         """Add a batch to the counts, or to the sums of weights."""
         name = "counts" if batch.weights is None else "weight_sums"
         total, writes = self._settings.added_counts(batch, getattr(self, name))
-        one_step.write(vars(self), {name: total, **self._after_update(batch.broken)}, writes)
+        write_in_one_step(vars(self), {name: total, **self._after_update(batch.broken)}, writes)
 
     def _after_counting(self, lists: Mapping[str, list[Tensor]], sketch: Tensor) -> dict[str, Any]:
         """Return the state after the waiting batches are counted.
@@ -166,9 +166,9 @@ class ItemState(RankingMetric):
         """Return the list states of a batch, ``copied`` into memory of the metric."""
         scores, targets, weights = batch.scores, batch.target, batch.weights
         if copied:
-            scores = scores if self._settings.inputs.normalizes else memory.copy(scores)
-            targets = targets if targets.dtype != target.dtype else memory.copy(targets)
-            weights = None if weights is None else memory.copy(weights)
+            scores = scores if self._settings.inputs.normalizes else arrays.copy(scores)
+            targets = targets if targets.dtype != target.dtype else arrays.copy(targets)
+            weights = None if weights is None else arrays.copy(weights)
         if self._settings.bins is not None:
             return scores, targets, weights
         if sample_ids is not None:
@@ -183,12 +183,12 @@ class ItemState(RankingMetric):
         state = vars(self) if lists is None else lists
         if not state["scores"]:
             return self._settings.inputs.no_items(self.device)
-        scores, target = memory.concatenate(state["scores"]), memory.concatenate(state["targets"])
-        batch = Batch(scores, target, memory.concatenate(state["weights"]) if state["weights"] else None)
+        scores, target = arrays.concatenate(state["scores"]), arrays.concatenate(state["targets"])
+        batch = Batch(scores, target, arrays.concatenate(state["weights"]) if state["weights"] else None)
         if self._settings.bins is None:
             if not (ids := self._listed(samples.STATE)):
                 return batch
-            kept = samples.first_copies(memory.concatenate(ids), target)
+            kept = samples.first_copies(arrays.concatenate(ids), target)
             return batch if kept is None else _chosen(batch, kept)
         device = self.sketch.device  # differs from the device of the lists with `compute_on_cpu`
         weights = None if batch.weights is None else batch.weights.to(device)

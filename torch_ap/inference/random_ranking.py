@@ -14,8 +14,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import DenominatorOfChance, allowed_values
-from torch_ap.core.measures.ties import harmonic_difference
-from torch_ap.core.measures.top_k import divisor
+from torch_ap.core.measures.ties import divisor, harmonic_difference
 from torch_ap.core.ranking import segments
 from torch_ap.inference.enumeration import Distribution, exact_distribution, is_feasible
 from torch_ap.inference.record import SAME_PROBABILITY, Result, number

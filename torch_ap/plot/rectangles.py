@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torch_ap.core.measures.top_k import divisor
+from torch_ap.core.measures.ties import divisor
 from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
 from torch_ap.plot import style, vertices

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import Similarity, allowed_values
-from torch_ap.core.base.plain_tensors import plain_result
+from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.products import Pairs
 

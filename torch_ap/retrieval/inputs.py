@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks, memory, tensors
+from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.metric import samples
 from torch_ap.core.ranking import few_items, segments
 
@@ -174,7 +174,7 @@ class QueryInputs:
 
     def _flat_copy(self, values: Tensor) -> Tensor:
         flat = values.detach().flatten()
-        return memory.copy(flat) if self.copies else flat
+        return arrays.copy(flat) if self.copies else flat
 
     def _relevance(self, target: Tensor) -> Tensor:
         """Return uint8 0 and 1 in the shape of ``target``. A bool target is not converted, which is far faster."""
@@ -249,5 +249,5 @@ def _judgements(num_relevant: Any, preds: Tensor, indexes: Tensor | None) -> tup
 def judgements_by_query(num_relevant: Mapping[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the queries and counts of a dict from query to m as tensors."""
     queries, counts = tensors.counts_by_query(num_relevant)
-    on_device = memory.to_device(torch.tensor([queries, counts], dtype=torch.int64), device)
+    on_device = arrays.to_device(torch.tensor([queries, counts], dtype=torch.int64), device)
     return on_device[0], on_device[1]

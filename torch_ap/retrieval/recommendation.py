@@ -16,8 +16,8 @@ from torch import Tensor
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
 from torch_ap.core.base.options import Correction, Ties, allowed_values
-from torch_ap.core.base.plain_tensors import plain_result
 from torch_ap.core.base.progress import progress_bar
+from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import TIES, check_ties, tie_rule
 from torch_ap.core.ranking import hit_curve, order, products, segments

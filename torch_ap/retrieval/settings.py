@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays, cached, checks
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.base.options import Action, MissingQueries, NumRelevant
-from torch_ap.core.base.plain_tensors import plain_result
+from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures import averaging, lists
 from torch_ap.core.measures.convention import PLAIN

@@ -9,7 +9,7 @@ bool on the device, for which the metric raises later.
 import functools
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 SCORES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, *INTEGERS)
-_EXACT_FLOATS = {torch.int16: torch.float32, torch.int32: torch.float64}  # every float represents narrower integers
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch neither compares nor sorts these
 
 
@@ -222,29 +221,6 @@ def no_weights(weights: Tensor | None, method: str) -> None:
     """Raise ValueError for item weights, which formulas of item counts do not support."""
     if weights is not None:
         raise_invalid("weights", f"must be None for {method}, whose formulas count items", Plain(tuple(weights.shape)))
-
-
-def common_dtype(name: str, dtypes: Iterable[torch.dtype]) -> torch.dtype:
-    """Return the narrowest dtype that represents every number of all dtypes, so that distinct numbers remain distinct.
-
-    torch's own promotion of int64 and float32 is float32, which rounds 2^24 + 1 to 2^24.
-
-    Raises:
-        ValueError: for int64 and floats, which have no common dtype.
-    """
-    distinct = set(dtypes)
-    common = functools.reduce(torch.promote_types, distinct)
-    if not common.is_floating_point:
-        return common
-    if torch.int64 in distinct:
-        kinds = " and ".join(sorted(str(dtype) for dtype in distinct))
-        raise ValueError(
-            f"`{name}` must not be int64 if others are floating, as no dtype represents the numbers of both, got "
-            f"{kinds}; if all are below 2^53, pass `{name}.double()`"
-        )
-    for integer, real in _EXACT_FLOATS.items():
-        common = torch.promote_types(common, real) if integer in distinct else common
-    return common
 
 
 def check_returned(argument: str, rule: str, value: Any, shape: tuple[int, ...], *, allow_bool: bool = False) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays, memory
+from torch_ap.core.base import arrays
 from torch_ap.core.items.inputs import Batch, counted
 from torch_ap.core.metric.exchange import RankParts, Ranks, Route
 from torch_ap.core.ranking import builders, order, segments, tie_groups
@@ -234,6 +234,6 @@ def _flatten(batch: Batch, splitters: Tensor) -> tuple[Tensor, ...]:
     column = torch.arange(len(across), device=scores.device)[:, None]
     hits = target == column if scores.ndim > target.ndim else target.t() == 1
     kind = 2 * column + hits
-    weight = memory.expand_columns(segments.as_float64(weights), scores.shape[1:]).t()
+    weight = arrays.expand_columns(segments.as_float64(weights), scores.shape[1:]).t()
     counts = counted(target).t().expand(across.shape)
     return tuple(x.expand(across.shape)[counts] for x in (ranges, across, kind, weight))

@@ -13,8 +13,17 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
-from torch_ap.core.measures.ties import Groups, TieRule, expected_sum, expected_sum_of_tied, harmonic_step, tie_rule
-from torch_ap.core.measures.top_k import cut_rank, divisor, rank_per_entry
+from torch_ap.core.measures.ties import (
+    Groups,
+    TieRule,
+    cut_rank,
+    divisor,
+    expected_sum,
+    expected_sum_of_tied,
+    harmonic_step,
+    rank_per_entry,
+    tie_rule,
+)
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from torch_ap.core.measures.average_precision import average_precision, places_within
 from torch_ap.core.measures.measure import Bounds
-from torch_ap.core.measures.top_k import cut_rank, divisor, rank_per_entry
+from torch_ap.core.measures.ties import cut_rank, divisor, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.average_precision import places_within
-from torch_ap.core.measures.ties import harmonic_difference
-from torch_ap.core.measures.top_k import cut_rank, divisor, rank_per_entry
+from torch_ap.core.measures.ties import cut_rank, divisor, harmonic_difference, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.tie_groups import Ties

@@ -16,8 +16,7 @@ from torch_ap.core.measures.bounds import ranking_bounds
 from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.measures.lists import FewHits
 from torch_ap.core.measures.measure import Bounds, Measure
-from torch_ap.core.measures.ties import TIES
-from torch_ap.core.measures.top_k import DENOMINATORS
+from torch_ap.core.measures.ties import DENOMINATORS, TIES
 from torch_ap.core.ranking import hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 

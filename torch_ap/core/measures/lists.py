@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch_ap.core.base.options import TopK
-from torch_ap.core.measures.top_k import divisor
+from torch_ap.core.measures.ties import divisor
 from torch_ap.core.ranking import segments
 
 _UNDEFINED = float("nan")

@@ -16,8 +16,7 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.lists import FewHits
-from torch_ap.core.measures.ties import TIES, TieRule, check_ties, tie_rule
-from torch_ap.core.measures.top_k import rank_per_entry
+from torch_ap.core.measures.ties import TIES, TieRule, check_ties, rank_per_entry, tie_rule
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve, one_group
 

@@ -1,4 +1,6 @@
-"""Tie rules, which define the contribution of a group of items with equal scores.
+"""Settings that measures share: the tie rule, the cut-off rank, and the divisor of AP at that rank.
+
+A tie rule defines the contribution of a group of items with equal scores.
 
 A tie group of g items with r hits has t0 items and h0 hits above it. At a cut k, only its first L = min(g, k - t0)
 places count.
@@ -37,6 +39,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.order import Array
 
 Values = TypeVar("Values", Tensor, Array)
@@ -290,3 +293,36 @@ TIE_RULES: dict[str, TieRule] = {
     )
 }
 TIES = ("grouped", "expected", "optimistic", "pessimistic")  # supported by all measures except trec_eval's
+
+
+def cut_rank(top_k: Any, curve: Any) -> Any:
+    """Return the cut-off rank of native rankings: an int, None for no cut, or (S,) float64.
+
+    Args:
+        top_k: an int, None, "relevant", or (S,) ranks.
+        curve: S rankings.
+    """
+    return segments.as_float64(curve.m) if isinstance(top_k, str) else arrays.native(top_k)
+
+
+_DIVISORS: dict[str, Callable[[Any, Any], Any]] = {
+    "min": arrays.minimum,
+    "relevant": lambda m, k: m,  # noqa: ARG005
+}
+DENOMINATORS = (*_DIVISORS, "found")
+
+
+def divisor(denominator: str, m: Any, k: Any) -> Any:
+    """Return the divisor of AP@k; m for every denominator if k is None.
+
+    Args:
+        denominator: "min" or "relevant". The divisor of "found" depends on the ranking.
+        m: number of relevant items of each ranking, or of a single ranking.
+        k: rank of each ranking or of all rankings, or None for all items.
+    """
+    return m if k is None else _DIVISORS[denominator](m, k)
+
+
+def rank_per_entry(rank: Any, offsets: Any) -> Any:
+    """Return the rank of each entry's ranking; an int or None is returned unchanged."""
+    return rank if rank is None or isinstance(rank, int) else segments.each_entry(rank, offsets)

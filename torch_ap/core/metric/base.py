@@ -24,7 +24,7 @@ from torchmetrics.utilities import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from torch_ap.core.base import checks, one_step, tensors
+from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import raise_invalid, suggest_name
 from torch_ap.core.base.options import Sync, allowed_values
 from torch_ap.core.base.untraced import disable_tracing_of_methods, untraced
@@ -32,7 +32,7 @@ from torch_ap.core.metric import plotted
 from torch_ap.core.metric import state as representation
 from torch_ap.core.metric import sync as once
 from torch_ap.core.metric.exchange import Ranks
-from torch_ap.core.metric.state import NEVER, Form, Held
+from torch_ap.core.metric.state import NEVER, Form, Held, append_in_one_step
 from torch_ap.core.metric.sync import by_exchange
 
 _SHARED_ARGUMENTS = (
@@ -336,7 +336,7 @@ class RankingMetric(Metric):
             changes = {"_computed": None, "_update_count": own["_update_count"] + 1}
         else:
             changes = self._after_update(broken)
-        one_step.append(own, changes, lists, columns)
+        append_in_one_step(own, changes, lists, columns)
 
     def _check_batch_fits(self, batch: Sequence[Tensor | None]) -> None:
         """Raise ValueError if a batch contradicts the earlier batches, and turn tuple states into lists."""

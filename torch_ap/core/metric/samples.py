@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import memory, tensors
+from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base.class_names import is_int64
 from torch_ap.core.base.messages import raise_invalid
 
@@ -32,14 +32,14 @@ def validate_sample_ids(value: Any, shape: torch.Size, device: torch.device, uni
     if value is None:
         return None
     if isinstance(value, list | tuple):
-        value = memory.to_device(_ids_from_list(value), device)
+        value = arrays.to_device(_ids_from_list(value), device)
     tensors.tensor(STATE, value, hint=", a list of integers or None")
     tensors.integers(STATE, value)
     if value.shape != shape:
         raise ValueError(f"`{STATE}` must be one per {unit}, {tuple(shape)}, got shape {tuple(value.shape)}")
     if value.device != device:
         raise ValueError(f"`{STATE}` must be on the device of the batch, {device}, got {value.device}")
-    return memory.copy(value.detach().flatten()).to(torch.int64)
+    return arrays.copy(value.detach().flatten()).to(torch.int64)
 
 
 def _ids_from_list(value: Sequence[Any]) -> Tensor:

@@ -4,13 +4,20 @@ A *list state* is a list of tensors of (N, ...) rows, one per batch. Every path 
 checkpoints, bytes and states of torchmetrics' classes, validates its input in the same way. Incompatible data raises an
 error and leaves the metric unchanged.
 
+A signal cannot divide a change of a state. Python runs signal handlers, such as the one that raises KeyboardInterrupt,
+between the instructions of Python code. A call into C that runs no Python code is therefore one step: the handler runs
+before it or after it.
+
 Texts about metrics: settings in ``repr``, class and settings in messages, classes in results.
 """
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -18,7 +25,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from torch_ap.core.base import checks, memory, tensors
+from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.metric import payload, samples
 
@@ -30,6 +37,10 @@ NEVER = 1 << 62  # number of the first update that broke a rule, if no update di
 _MAX_DIMENSIONS = 3  # of a list state
 _DTYPES = (*tensors.SCORES, torch.bool)
 _ABSENT = -1  # in headers
+_exhaust = deque[Any](maxlen=0).extend  # consumes an iterator in C, and stores nothing
+_append: Any = list.append
+_update: Any = dict.update
+_call: Any = partial.__call__
 
 
 class AnySize(Sequence[tuple[Any, ...]]):
@@ -125,7 +136,7 @@ def _check_form(name: str, value: Tensor, form: Form, rows: int | None = None) -
 
 def joined(held: Held) -> dict[str, Tensor]:
     """Return each list state that contains anything as one tensor."""
-    return {name: memory.concatenate(parts) for name, parts in held.items() if parts}
+    return {name: arrays.concatenate(parts) for name, parts in held.items() if parts}
 
 
 def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Tensor] | None) -> list[int]:
@@ -186,7 +197,7 @@ def check_fit(metric: Any, held: Held, more: Held, where: str = "in every update
         latest = next((part.dtype for part in reversed(held[name]) if part.numel()), held[name][-1].dtype)
         if any(part.dtype != latest for part in more[name]):
             dtypes = [part.dtype for part in (*held[name], *more[name]) if part.numel()]
-            tensors.common_dtype("preds", dtypes or [latest])
+            arrays.common_dtype("preds", dtypes or [latest])
 
 
 def check_identity(metric: Any, first_violation: Any, name: str) -> None:
@@ -246,7 +257,7 @@ def _state_of_peer(metric: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     reader = metric._reader()
     columns = {name: tensors_of(name, given[name]) for name in arguments}
     if all(columns.values()):
-        reader.update(**{name: memory.concatenate(parts).to(metric.device) for name, parts in columns.items()})
+        reader.update(**{name: arrays.concatenate(parts).to(metric.device) for name, parts in columns.items()})
     state: dict[str, Any] = reader.metric_state
     return state
 
@@ -391,3 +402,37 @@ def _same(one: Any, other: Any) -> bool:
 
 def _full_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def append_in_one_step(
+    attributes: dict[str, Any], values: Mapping[str, Any], lists: Sequence[list[Any]], entries: list[Any]
+) -> None:
+    """Set attributes and append one entry to each list in one step.
+
+    Args:
+        attributes: the ``__dict__`` of an object.
+        values: the new values by attribute name.
+        lists: the lists.
+        entries: one new entry per list.
+
+    Raises:
+        MemoryError: if a list cannot grow; nothing has changed then.
+    """
+    try:
+        _exhaust(chain(map(_append, lists, entries), map(_update, (attributes,), (values,))))
+    except MemoryError:
+        for extended, entry in zip(lists, entries, strict=True):
+            if extended and extended[-1] is entry:
+                del extended[-1]
+        raise
+
+
+def write_in_one_step(attributes: dict[str, Any], values: Mapping[str, Any], calls: Iterable[partial[Any]]) -> None:
+    """Make calls of C functions, such as additions to a tensor in place, and set attributes in one step.
+
+    Args:
+        attributes: the ``__dict__`` of an object.
+        values: the new values by attribute name.
+        calls: the calls. If one raises, no attribute is set.
+    """
+    _exhaust(chain(map(_call, calls), map(_update, (attributes,), (values,))))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from torch_ap.core.base import memory
+from torch_ap.core.base import arrays
 from torch_ap.core.metric import state as states
 from torch_ap.core.metric.exchange import Ranks, raise_everywhere
 
@@ -147,9 +147,9 @@ def _agreed(metric: Any, local: dict[str, Tensor], headers: Sequence[Sequence[in
 
 def _like_all(mine: Tensor | None, everywhere: list[Tensor], device: torch.device) -> Tensor:
     """Return one state of this process in the common dtype and width of the forms of all processes."""
-    like = memory.concatenate(everywhere)
+    like = arrays.concatenate(everywhere)
     mine = torch.empty((0, *like.shape[1:]), dtype=like.dtype, device=device) if mine is None else mine
-    return memory.expand_columns(mine.to(like.dtype), like.shape[1:])
+    return arrays.expand_columns(mine.to(like.dtype), like.shape[1:])
 
 
 def _synced(
@@ -173,4 +173,4 @@ def _synced(
 def _gathered(gather: Callable[..., Any], mine: Tensor) -> Tensor:
     """Return one state of all processes."""
     wire = torch.int32 if mine.dtype == torch.int16 else mine.dtype  # neither gloo nor NCCL sends int16
-    return memory.concatenate(list(gather(mine.to(wire)))).to(mine.dtype)
+    return arrays.concatenate(list(gather(mine.to(wire)))).to(mine.dtype)

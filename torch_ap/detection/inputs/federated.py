@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import memory
+from torch_ap.core.base import arrays
 from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs import rules as value_rules
 from torch_ap.detection.inputs.images import Columns, DetectionInputs, any_broken, label_flags
@@ -71,7 +71,7 @@ class FederatedInputs(DetectionInputs):
             occurs = label_flags(values) if values.is_cpu else None
             if occurs is not None and bool(is_among(occurs.nonzero().squeeze(1), known).all()):
                 continue
-            wrong = ~is_among(values, memory.to_device(known, values.device))
+            wrong = ~is_among(values, arrays.to_device(known, values.device))
             flags.append(value_rules.check_ids("categories", (side, key), values, wrong, columns[counts]))
         return flags
 
@@ -98,7 +98,7 @@ def _lists(target: Sequence[Mapping[str, Any]], key: str, packed: bool, device: 
         given = target[0][f"{key}_counts"]
         rules.counts("target", given, len(ids), f"{key}_counts")
         counts = given.to(torch.int64, copy=True)
-    return ids, memory.to_device(counts, device)
+    return ids, arrays.to_device(counts, device)
 
 
 def _check_lists(columns: Columns) -> Sequence[Tensor | None]:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays, memory, tensors
+from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
-from torch_ap.core.base.plain_tensors import plain_result
+from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs import masks, rules
 from torch_ap.detection.inputs import rules as value_rules
@@ -54,9 +54,9 @@ class Side:
         """Return the (B,) int64 rows per image, on the device of the labels."""
         if self.packed:
             counts: Tensor = self.images[0]["counts"]
-            return memory.to_device(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
+            return arrays.to_device(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
         counts = torch.tensor(self.lengths, dtype=torch.int64)
-        return memory.to_device(counts, self.images[0]["labels"].device) if self.images else counts
+        return arrays.to_device(counts, self.images[0]["labels"].device) if self.images else counts
 
     def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
         """Return one key of all images, concatenated; with ``real``, integers become float64."""
@@ -72,7 +72,7 @@ class Side:
             filled = [value.to(torch.int64) for value in filled]
         elif len({value.dtype for value in filled}) > 1:
             image = next((i for i, value in enumerate(values) if value.dtype == torch.int64 and len(value)), 0)
-            return memory.concatenate(filled, f"{self.name}[{image}]['{key}']").detach()
+            return arrays.concatenate(filled, f"{self.name}[{image}]['{key}']").detach()
         if len(filled) == 1 and not self.copy:
             return filled[0].detach().resolve_neg().contiguous()
         return torch.cat(filled).detach()

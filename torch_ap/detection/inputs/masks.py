@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import memory
+from torch_ap.core.base import arrays
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.rules import require_key
@@ -40,7 +40,7 @@ def columns_of_images(
     columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
     for side, (edges, lengths, _) in sides.items():
         columns |= {f"{side}_mask_edges": edges, f"{side}_edges_per_mask": lengths}
-    return {name: memory.to_device(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
+    return {name: arrays.to_device(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
 
 
 def _read_side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
@@ -80,7 +80,7 @@ def _concatenate_masks(images: list[Tensor | DecodedMasks]) -> Decoded:
     else:
         parts = [edges_of([masks]) if isinstance(masks, Tensor) else (masks.edges, masks.lengths) for masks in images]
         device = parts[0][0].device
-        edges, lengths = (memory.concatenate([x.to(device) for x in column]) for column in zip(*parts, strict=True))
+        edges, lengths = (arrays.concatenate([x.to(device) for x in column]) for column in zip(*parts, strict=True))
     sizes = [
         masks.size if isinstance(masks, DecodedMasks) else (masks.shape[1], masks.shape[2]) if len(masks) else None
         for masks in images

@@ -358,7 +358,8 @@ def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, ro
     if not all(issubclass(kind, Tensor) for kind in set(map(type, values))):
         return False
     shapes = [value.shape for value in values]
-    if any([not shape or (shape[0] and shape[1:] != row) for shape in shapes]):  # a generator takes longer
+    is_malformed = [not shape or (shape[0] and shape[1:] != row) for shape in shapes]
+    if any(is_malformed):
         return False
     if lengths is not None and [shape[0] for shape in shapes] != list(lengths):
         return False

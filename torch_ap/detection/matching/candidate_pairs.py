@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays, memory
+from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import order, segments
 from torch_ap.detection.shapes.boxes import BlockIoU, PairIoU, Spanned
@@ -144,7 +144,7 @@ def _join_chunks(chunks: Iterable[tuple[Tensor, Tensor, Tensor]], candidates: Ca
     if not columns:
         nothing = candidates.first[:0]
         return Pairs(nothing, nothing, segments.as_float64(nothing))
-    return Pairs(*map(memory.concatenate, columns))
+    return Pairs(*map(arrays.concatenate, columns))
 
 
 def _size(candidates: Candidates) -> int:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, allowed_values
-from torch_ap.core.base.plain_tensors import plain_result
+from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind, OwnSimilarity, RowColumn, image_ids
 from torch_ap.detection.inputs.rules import RULES, radians_warning, similarities

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import cached, checks, memory, tensors
+from torch_ap.core.base import arrays, cached, checks, tensors
 from torch_ap.core.base.class_names import ClassNames, label_names, unique_label_names
 from torch_ap.core.base.messages import is_first_process, warn_caller
 from torch_ap.core.metric import exchange, samples
@@ -294,13 +294,13 @@ class ImageState(RankingMetric):
         held = {name: getattr(self, name) for name in self._stored.states}
         if not held["detection_scores"]:
             return self._no_images()
-        columns = {name: memory.concatenate(listed(state)) for name, state in held.items()}
+        columns = {name: arrays.concatenate(listed(state)) for name, state in held.items()}
         if self._keeps_shapes and (self._unseen or not columns["detection_scores"].is_cpu):  # on CPU `update` checks
             self._check_named(columns)
             self._once(lambda: self._inputs.warn_about_rows(columns), "remarks")
         if not len(ids := self.sample_ids):
             return columns
-        first = samples.first_copies(memory.concatenate(listed(ids)), columns["ground_truths_per_image"], _COMPARED)
+        first = samples.first_copies(arrays.concatenate(listed(ids)), columns["ground_truths_per_image"], _COMPARED)
         return columns if first is None else self._stored.select_images(columns, first)
 
     def _warn_of_low_value(self, columns: Columns, results: Mapping[str, Any]) -> None:
@@ -329,7 +329,7 @@ class ImageState(RankingMetric):
         """Return (B,) int64 ids of the images, or their positions if updates had no ids."""
         if not len(self.sample_ids):
             return torch.arange(len(self._columns()["detections_per_image"]), device=self.device)
-        ids = memory.concatenate(listed(self.sample_ids))
+        ids = arrays.concatenate(listed(self.sample_ids))
         first = samples.first_copies(ids, torch.zeros_like(ids))
         return ids if first is None else ids[first]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from torch_ap.core.base.class_names import is_whole
 from torch_ap.core.base.messages import short_repr
-from torch_ap.core.base.plain_tensors import plain_tensor
+from torch_ap.core.base.untraced import plain_tensor
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.shapes import run_counts

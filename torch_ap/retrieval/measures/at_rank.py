@@ -30,8 +30,7 @@ from torch_ap.core.base.options import TopK
 from torch_ap.core.measures import counts, interpolation, lists
 from torch_ap.core.measures.lists import FewHits
 from torch_ap.core.measures.measure import Measure, straddles
-from torch_ap.core.measures.ties import harmonic_difference, tie_rule
-from torch_ap.core.measures.top_k import cut_rank, rank_per_entry
+from torch_ap.core.measures.ties import cut_rank, harmonic_difference, rank_per_entry, tie_rule
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 

@@ -29,7 +29,7 @@ from torch_ap.core.measures import lists
 from torch_ap.core.measures.average_precision import places_within
 from torch_ap.core.measures.lists import FewHits
 from torch_ap.core.measures.measure import Measure
-from torch_ap.core.measures.top_k import cut_rank, rank_per_entry
+from torch_ap.core.measures.ties import cut_rank, rank_per_entry
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array

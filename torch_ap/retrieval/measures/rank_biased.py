@@ -21,8 +21,7 @@ from torch_ap.core.base import arrays, cached, checks, untraced
 from torch_ap.core.base.options import Ties, TopK, TopKs
 from torch_ap.core.measures.average_precision import places_within
 from torch_ap.core.measures.measure import Measure, measure_at_ranks
-from torch_ap.core.measures.ties import TieRule
-from torch_ap.core.measures.top_k import cut_rank, rank_per_entry
+from torch_ap.core.measures.ties import TieRule, cut_rank, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.settings import evaluate_queries, with_query_options

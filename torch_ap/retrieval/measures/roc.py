@@ -27,7 +27,7 @@ from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import TopK
 from torch_ap.core.measures.average_precision import cases_within, places_within
 from torch_ap.core.measures.measure import Measure
-from torch_ap.core.measures.top_k import cut_rank, rank_per_entry
+from torch_ap.core.measures.ties import cut_rank, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve, one_group
 from torch_ap.retrieval.measures import at_rank

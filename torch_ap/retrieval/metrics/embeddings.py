@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks, memory, tensors
+from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import Action, Denominator, PointsInterpolation, Similarity, Ties, TopK
 from torch_ap.core.measures.chance import chance_of_curve
@@ -287,7 +287,7 @@ class EmbeddingMAP(EmbeddingColumns):
             held = self._accumulated()[name]
             if held and held[-1].shape[1:] != column.shape[1:]:
                 self._check_fit({name: held}, {name: [column]})
-        self._hold([memory.copy(preds), labels, flags, groups, ids], broken)
+        self._hold([arrays.copy(preds), labels, flags, groups, ids], broken)
 
     def compute(self) -> Tensor:
         """Return the mean over the queries that count.
@@ -361,7 +361,7 @@ class EmbeddingMAP(EmbeddingColumns):
         if self._exchanged is not None:
             ranks, batch = self._exchanged
             return exchanged.query_measures(ranks, settings, batch), batch.own is not None
-        whole = {name: memory.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
+        whole = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
         batch = self._batch_of(whole, self._count_flags(whole, samples.first_copies))
         return settings.each(batch), batch.own is not None
 
@@ -369,7 +369,7 @@ class EmbeddingMAP(EmbeddingColumns):
         if self._exchanged is not None:  # also for a process without queries
             return self._dtype_of_result(self._exchanged[1].queries.vectors.dtype)
         dtypes = {x.dtype for x in listed(self.embeddings) if len(x)} or {torch.float32}
-        return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
+        return self._dtype_of_result(arrays.common_dtype("preds", dtypes))
 
     # -- many ranks
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import memory, tensors
+from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base.cached import memoize
 from torch_ap.core.base.options import MissingQueries
 from torch_ap.core.measures.measure import settings_of
@@ -213,7 +213,7 @@ class QueryState(RankingMetric):
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """Return the state as a curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
-        whole = {name: memory.concatenate(x) for name in self._list_states() if (x := listed(getattr(self, name)))}
+        whole = {name: arrays.concatenate(x) for name in self._list_states() if (x := listed(getattr(self, name)))}
         batch, ids = self._batch_of(whole)
         if all_hits:
             relevance = batch.relevance.clamp(min=1)
@@ -244,7 +244,7 @@ class QueryState(RankingMetric):
             return self._dtype_of_result(self._exchanged[2])
         scores = listed(self.query_scores)
         dtypes = {x.dtype for x in scores if x.shape[0]} or {x.dtype for x in scores} or {torch.float32}
-        return self._dtype_of_result(tensors.common_dtype("preds", dtypes))
+        return self._dtype_of_result(arrays.common_dtype("preds", dtypes))
 
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self._accumulated()[ROWS]:
@@ -274,7 +274,7 @@ class QueryState(RankingMetric):
         """The query of each item of ``preds``: int64; the row, where rows were given."""
         given = listed(self.query_indexes)
         if len(self.row_lengths):
-            lengths = memory.concatenate(listed(self.row_lengths))
+            lengths = arrays.concatenate(listed(self.row_lengths))
             sizes = [len(x) for x in listed(self.query_scores)]
             given = list(
                 torch.split(torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths), sizes)

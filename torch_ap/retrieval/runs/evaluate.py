@@ -20,7 +20,7 @@ from torch_ap.core.base import cached, checks
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
 from torch_ap.core.base.options import Denominator, MissingQueries
 from torch_ap.core.columns.columns import Progress
-from torch_ap.core.measures.top_k import DENOMINATORS
+from torch_ap.core.measures.ties import DENOMINATORS
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs import tables
 from torch_ap.retrieval.runs.judged import Judged, Judgements, judge, judgements_of

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import memory
+from torch_ap.core.base import arrays
 from torch_ap.core.base.messages import short_repr, suggest_name
 from torch_ap.core.columns import columns, tables
 from torch_ap.core.columns.columns import Progress
@@ -309,7 +309,7 @@ def run_parts(path: Path | str, *, lines: int = 1 << 19, progress: Progress | No
             complete, parts = parts.split(path)
             done.update(complete.numbers)
             yield complete.run(path)
-            memory.release_freed()
+            arrays.release_freed()
     yield parts.run(path)
 
 
