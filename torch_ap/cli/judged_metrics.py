@@ -10,7 +10,7 @@ from torch_ap.cli.compare_runs import Settings
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.queries import mean_interval
-from torch_ap.retrieval.metrics.by_measure import metric_of_measure
+from torch_ap.retrieval.metrics.measures import metric_of_measure
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
 from torch_ap.retrieval.runs import names
 from torch_ap.retrieval.runs.judged import Judged, Listed

@@ -8,7 +8,7 @@ import torch
 from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
-from torch_ap.retrieval.metrics.by_measure import metric_of_measure
+from torch_ap.retrieval.metrics.measures import metric_of_measure
 
 
 def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, average: str = "macro") -> Any:

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from torch_ap.core.base.options import Action, Denominator, Gains, Interpolation, Ties, TopKs
 from torch_ap.core.measures.convention import Convention, query_convention
-from torch_ap.core.measures.measure import AtSeveral, measure_at_ranks
+from torch_ap.core.measures.measure import AtSeveral, Measure, measure_at_ranks
 from torch_ap.core.metric.samples import SampleIds
+from torch_ap.core.metric.state import setting
 from torch_ap.retrieval.curve import QueryCurve, mean_curve
 from torch_ap.retrieval.measures.at_rank import FirstHit
 from torch_ap.retrieval.measures.gain import NormalizedDCG
@@ -150,7 +151,7 @@ class RetrievalMRR(TopKMetric):
     _measure = partial(FirstHit, "reciprocal_rank")
 
 
-class RetrievalAUROC(QueryMetric):
+class RetrievalAUROC(TopKMetric, max_fpr=None):
     """Mean area under the ROC curve over queries; see :func:`torch_ap.functional.retrieval_auroc`.
 
     Replaces ``torchmetrics.retrieval.RetrievalAUROC``: same names, positions and keywords. Intended
@@ -177,23 +178,11 @@ class RetrievalAUROC(QueryMetric):
 
     _summary_name = "auroc"
 
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: TopKs = None,
-        max_fpr: float | None = None,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = measure_at_ranks(top_k, lambda k: AUROC(k, max_fpr, ties))
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
-        self.max_fpr = max_fpr
+    _measure = AUROC
+    max_fpr = setting("_settings.measure.max_fpr", "The fall-out up to which the area counts; None for the whole area.")
 
 
-class RetrievalRankBiasedPrecision(QueryMetric):
+class RetrievalRankBiasedPrecision(TopKMetric, p=0.8):
     """Mean rank-biased precision over queries; see :func:`torch_ap.functional.retrieval_rank_biased_precision`.
 
     Args:
@@ -216,19 +205,7 @@ class RetrievalRankBiasedPrecision(QueryMetric):
 
     _summary_name = "rbp"
 
-    def __init__(
-        self,
-        empty_target_action: Action = "neg",
-        ignore_index: int | None = None,
-        top_k: TopKs = None,
-        p: float = 0.8,
-        aggregation: str | Callable[..., Any] = "mean",
-        *,
-        ties: Ties = "expected",
-        **kwargs: Any,
-    ) -> None:
-        measure = measure_at_ranks(top_k, lambda k: RankBiasedPrecision(p, k, ties))
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+    _measure = RankBiasedPrecision
 
 
 class RetrievalNormalizedDCG(QueryMetric):
@@ -301,3 +278,29 @@ class RetrievalNormalizedDCG(QueryMetric):
             TypeError, ValueError: see there.
         """
         self._add(preds, target, indexes, mask, num_relevant, sample_ids, retrieved)
+
+
+_CLASSES: dict[type[Measure], Any] = {  # with more methods than QueryMetric
+    Convention: RetrievalMAP,
+    NormalizedDCG: RetrievalNormalizedDCG,
+}
+
+
+def metric_of_measure(
+    measure: Measure, *, empty_target_action: str = "neg", aggregation: str = "mean", **settings: Any
+) -> QueryMetric:
+    """Return a metric over queries that computes the measure.
+
+    Args:
+        measure: the measure of each query.
+        empty_target_action: see :class:`torch_ap.retrieval.QueryMetric`.
+        aggregation: see there.
+        **settings: the other settings of that class.
+    """
+    cls = _CLASSES.get(type(measure))
+    if cls is None:
+        return QueryMetric(measure, empty_target_action, None, aggregation, **settings)
+    metric: QueryMetric = cls(
+        empty_target_action=empty_target_action, aggregation=aggregation, **vars(measure), **settings
+    )
+    return metric
