@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import cached, checks
-from torch_ap.core.base.options import Action, MissingQueries, NumRelevant, Ties, TopKs
+from torch_ap.core.base.options import Action, Ties, TopKs
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures.measure import measure_at_ranks
 from torch_ap.retrieval.measures.at_rank import AtEveryRank, AtRank, FirstHit, RPrecision
@@ -159,6 +159,7 @@ def retrieval_fall_out(
     *,
     ties: Ties = "expected",
     empty_target_action: Action = "pos",
+    dtype: torch.dtype | None = None,
     **options: "Unpack[BatchOptions]",
 ) -> Tensor:
     """Return the fall-out at k of each query: the share of its items that are not relevant that is in the top k.
@@ -192,7 +193,7 @@ def retrieval_fall_out(
         tensor(0.5000)
     """
     measure = measure_at_ranks(top_k, lambda k: _at_rank("fall_out", k, False, 1.0, ties))
-    return evaluate_queries(measure, preds, target, empty_target_action=empty_target_action, **options)
+    return evaluate_queries(measure, preds, target, dtype=dtype, empty_target_action=empty_target_action, **options)
 
 
 @with_query_options
@@ -287,6 +288,7 @@ class PrecisionRecallAtK(NamedTuple):
     k: Tensor
 
 
+@with_query_options
 def retrieval_precision_recall_curve(
     preds: Tensor,
     target: Tensor,
@@ -294,14 +296,7 @@ def retrieval_precision_recall_curve(
     adaptive_k: bool = False,
     *,
     ties: Ties = "expected",
-    indexes: Tensor | None = None,
-    mask: Tensor | None = None,
-    num_relevant: NumRelevant = None,
-    ignore_index: int | None = None,
-    relevance_level: float | None = None,
-    empty_target_action: Action = "neg",
-    missing_queries: MissingQueries = "neg",
-    dtype: torch.dtype | None = None,
+    **options: "Unpack[QueryOptions]",
 ) -> PrecisionRecallAtK:
     """Return precision and recall of each query at every rank from 1 on: h(k) / k and h(k) / m.
 
@@ -313,15 +308,7 @@ def retrieval_precision_recall_curve(
         adaptive_k: whether precision beyond the n items of a query is hits / n. By default, missing items
             count as not relevant.
         ties: see :func:`torch_ap.functional.retrieval_precision`.
-        indexes: integers in the shape of ``preds``: the query of each item; None for rows.
-        mask: bool, in the shape of ``preds``: True for items that exist.
-        num_relevant: number of relevant items of each query, including items that were not retrieved.
-        ignore_index: target value of items to ignore.
-        relevance_level: the lowest relevant target; None for 1.
-        empty_target_action: value of a query without relevant items: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error"
-            raises.
-        missing_queries: value of a query with judgements and without items: "neg" 0, "skip" NaN, "error" raises.
-        dtype: floating dtype of the result. Default: float64 for float64 scores, else float32.
+        **options: see :func:`torch_ap.functional.retrieval_average_precision`.
 
     Returns:
         :class:`PrecisionRecallAtK` of (K,) tensors for (D,) scores, else of (Q, K) tensors and (K,) ranks.
@@ -337,14 +324,13 @@ def retrieval_precision_recall_curve(
     Example:
         >>> import torch
         >>> from torch_ap.functional import retrieval_precision_recall_curve
-        >>> found = retrieval_precision_recall_curve(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), max_k=2)
-        >>> found.precision, found.recall, found.k
+        >>> curve = retrieval_precision_recall_curve(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), max_k=2)
+        >>> curve.precision, curve.recall, curve.k
         (tensor([1.0000, 0.5000]), tensor([0.5000, 0.5000]), tensor([1, 2]))
     """
-    checks.floating_dtype("dtype", dtype)
+    checks.floating_dtype("dtype", dtype := options.pop("dtype", None))
     measures = [AtEveryRank(ratio, max_k, adaptive_k, ties) for ratio in ("precision", "recall")]
-    batch, levels = (preds, target, indexes, mask, num_relevant), (ignore_index, relevance_level, False)
-    rankings, settings, single = rank_batch(batch, levels, empty_target_action, missing_queries)
+    rankings, settings, single = rank_batch(preds, target, **options)
     values = [settings.per_query(rankings, x).values.to(dtype or result_dtype(preds.dtype)) for x in measures]
     precision, recall = (x[0] if single else x for x in values)
     return PrecisionRecallAtK(precision, recall, measures[0].ranks(rankings.curve))

@@ -1,12 +1,13 @@
 """Mean curve of queries: precision and recall at each rank, interpolated precision at each recall level."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import Action, Denominator, Interpolation, MissingQueries, NumRelevant, Ties, TopK
+from torch_ap.core.base.options import Action, Denominator, Interpolation, Ties, TopK
 from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.convention import Convention, query_convention
 from torch_ap.core.measures.counts import sum_hits_at_ranks
@@ -16,7 +17,12 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import convention_fields
 from torch_ap.inference.record import Result
 from torch_ap.retrieval.rankings import Rankings
-from torch_ap.retrieval.settings import MeasureSettings, rank_batch
+from torch_ap.retrieval.settings import MeasureSettings, rank_batch, with_batch_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torch_ap.retrieval.settings import BatchOptions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +58,7 @@ class QueryCurve(Result):
     name: str = ""
 
 
+@with_batch_options
 def retrieval_curve(
     preds: Tensor,
     target: Tensor,
@@ -61,14 +68,9 @@ def retrieval_curve(
     interpolation: Interpolation = None,
     ties: Ties | None = None,
     convention: Convention | None = None,
-    indexes: Tensor | None = None,
-    mask: Tensor | None = None,
-    num_relevant: NumRelevant = None,
-    ignore_index: int | None = None,
-    relevance_level: float | None = None,
     empty_target_action: Action = "neg",
-    missing_queries: MissingQueries = "neg",
     name: str = "",
+    **options: "Unpack[BatchOptions]",
 ) -> QueryCurve:
     """Return the means over queries of precision and recall at each rank, and of precision at 11 recall levels.
 
@@ -113,8 +115,7 @@ def retrieval_curve(
     """
     measure = query_convention(convention, top_k, denominator, interpolation, ties)
     checks.text("name", name)
-    batch, levels = (preds, target, indexes, mask, num_relevant), (ignore_index, relevance_level, False)
-    rankings, settings, _ = rank_batch(batch, levels, empty_target_action, missing_queries)
+    rankings, settings, _ = rank_batch(preds, target, empty_target_action=empty_target_action, **options)
     return mean_curve(rankings, settings, measure, name)
 
 

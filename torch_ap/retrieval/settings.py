@@ -33,7 +33,7 @@ _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class BatchOptions(TypedDict, total=False):
-    """Keywords of the functions over queries; see :func:`torch_ap.functional.retrieval_average_precision`."""
+    """Settings of a batch of queries; see :func:`torch_ap.functional.retrieval_average_precision`."""
 
     indexes: Tensor | None
     mask: Tensor | None
@@ -41,13 +41,13 @@ class BatchOptions(TypedDict, total=False):
     ignore_index: int | None
     relevance_level: float | None
     missing_queries: MissingQueries
-    dtype: torch.dtype | None
 
 
 class QueryOptions(BatchOptions, total=False):
-    """Keywords of the functions over queries, with the action for undefined values."""
+    """Settings of the functions over queries: a batch, the action for undefined values and the dtype of the result."""
 
     empty_target_action: Action
+    dtype: torch.dtype | None
 
 
 class PerQuery(NamedTuple):
@@ -215,11 +215,11 @@ def _raise_for_queries(flags: Any, queries: Tensor, rule: str) -> None:
         raise ValueError(f"{rule}, not so for {', '.join(map(str, shown))}{more}")
 
 
-def evaluate_queries(
-    measure: Callable[[HitCurve], Tensor],
+def rank_batch(
     preds: Tensor,
     target: Tensor,
     retrieved: Tensor | None = None,
+    graded: bool = False,
     *,
     indexes: Tensor | None = None,
     mask: Tensor | None = None,
@@ -228,94 +228,98 @@ def evaluate_queries(
     relevance_level: float | None = None,
     empty_target_action: Action = "neg",
     missing_queries: MissingQueries = "neg",
-    dtype: torch.dtype | None = None,
     **unknown: Any,
-) -> Tensor:
-    """Return the value of each query of one whole batch: 0-d for (D,) scores, else (Q,).
+) -> tuple[Rankings, MeasureSettings, bool]:
+    """Return the rankings of one whole batch, the settings without their measure, and whether it is a single query.
 
     Args:
-        measure: the measure of one ranking.
-        preds: see :func:`torch_ap.functional.retrieval_average_precision`, as for all other arguments.
+        preds: see :func:`torch_ap.functional.retrieval_average_precision`, as for all arguments without a reference.
         target: shape of ``preds``.
         retrieved: see :func:`torch_ap.functional.retrieval_normalized_dcg`.
-        indexes: the query of each item.
+        graded: whether targets are grades.
+        indexes: query of each item.
         mask: whether an item exists.
         num_relevant: number of relevant items.
         ignore_index: target value of items to ignore.
         relevance_level: the lowest relevant target.
         empty_target_action: value of a query without relevant items.
         missing_queries: value of a query without items.
-        dtype: dtype of the result.
         **unknown: must be empty.
 
     Raises:
         TypeError, ValueError: for invalid input; the message names the argument.
     """
     if unknown:
-        caller = sys._getframe(1).f_code.co_name
-        raise TypeError(f"{caller}() got an unexpected keyword argument {next(iter(unknown))!r}")
-    all_items = indexes is mask is num_relevant is retrieved is None
-    plain = all_items and ignore_index is relevance_level is None
-    usual = plain and missing_queries == "neg" and empty_target_action in averaging.ACTIONS
-    checks.floating_dtype("dtype", dtype)
-    if usual and (value := _evaluate_plain(measure, preds, target, dtype)) is not None:
-        return value
-    graded: bool = getattr(measure, "graded", False)
-    rankings, settings, single = rank_batch(
-        (preds, target, indexes, mask, num_relevant, retrieved),
-        (ignore_index, relevance_level, graded),
-        empty_target_action,
-        missing_queries,
-    )
-    values = settings.per_query(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
-    return values[0] if single else values
-
-
-def rank_batch(
-    batch: tuple[Any, ...], input_settings: tuple[Any, ...], empty_target_action: str, missing_queries: str
-) -> tuple[Rankings, MeasureSettings, bool]:
-    """Return the rankings of one whole batch, the settings without their measure, and whether it is a single query.
-
-    Args:
-        batch: preds, target, indexes, mask, num_relevant and, if any, retrieved.
-        input_settings: ignore_index, relevance_level, graded.
-        empty_target_action: see :class:`MeasureSettings`.
-        missing_queries: see :class:`MeasureSettings`.
-
-    Raises:
-        TypeError, ValueError: for invalid input.
-    """
-    preds, indexes = batch[0], batch[2]
+        frame: Any = sys._getframe(1)
+        public = frame.f_back if frame.f_code is evaluate_queries.__code__ else frame
+        raise TypeError(f"{public.f_code.co_name}() got an unexpected keyword argument {next(iter(unknown))!r}")
     single = indexes is None and isinstance(preds, Tensor) and preds.ndim == 1
-    settings = _settings(*input_settings, single, empty_target_action, missing_queries)
-    validated = settings.inputs.validate(*batch)
+    levels: Any = {"ignore_index": ignore_index, "relevance_level": relevance_level}
+    settings = _settings(empty_target_action, missing_queries, **levels, single=single, graded=graded)
+    validated = settings.inputs.validate(preds, target, indexes, mask, num_relevant, retrieved)
     settings.inputs.raise_broken(validated)
     return rank_queries(validated, single=single), settings, single
 
 
+_DEFAULTS = {x.name: x.default for x in inspect.signature(rank_batch).parameters.values() if x.kind is x.KEYWORD_ONLY}
+
+
+def evaluate_queries(
+    measure: Callable[[HitCurve], Tensor],
+    preds: Tensor,
+    target: Tensor,
+    retrieved: Tensor | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Tensor:
+    """Return the value of each query of one whole batch: 0-d for (D,) scores, else (Q,).
+
+    Args:
+        measure: the measure of one ranking.
+        preds: see :func:`rank_batch`.
+        target: see there.
+        retrieved: see there.
+        dtype: dtype of the result; None for float64 if the scores are float64, else float32.
+        **options: keywords of :func:`rank_batch`.
+
+    Raises:
+        TypeError, ValueError: for invalid input; the message names the argument.
+    """
+    checks.floating_dtype("dtype", dtype)
+    is_plain = retrieved is None and all(
+        value is _DEFAULTS.get(name, options) or (name == "empty_target_action" and value in averaging.ACTIONS)
+        for name, value in options.items()
+    )
+    if is_plain and (value := _evaluate_plain(measure, preds, target, dtype)) is not None:
+        return value
+    rankings, settings, single = rank_batch(preds, target, retrieved, getattr(measure, "graded", False), **options)
+    values = settings.per_query(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
+    return values[0] if single else values
+
+
 @cached.settings_cache
-def _settings(
-    ignore_index: int | None,
-    relevance_level: float | None,
-    graded: bool,
-    single: bool,
-    empty_target_action: str,
-    missing: str,
-) -> MeasureSettings:
-    inputs = QueryInputs(ignore_index, relevance_level, copies=False, single=single, graded=graded)
-    return MeasureSettings(inputs=inputs, empty_target_action=empty_target_action, missing=missing)
+def _settings(empty_target_action: str, missing: str, **inputs: Any) -> MeasureSettings:
+    return MeasureSettings(
+        inputs=QueryInputs(copies=False, **inputs), empty_target_action=empty_target_action, missing=missing
+    )
 
 
-def with_query_options(function: F) -> F:
-    """Replace ``**options`` in the signature and annotations of a function by keywords of :func:`evaluate_queries`."""
+def with_batch_options(function: F, *others: inspect.Parameter) -> F:
+    """Replace ``**options`` in the signature and annotations of a function by the keywords of :func:`rank_batch`."""
     signature = inspect.signature(function)
     *own, _ = signature.parameters.values()
-    options = inspect.signature(evaluate_queries).parameters.values()
+    options = (*inspect.signature(rank_batch).parameters.values(), *others)
     added = [x for x in options if x.kind is x.KEYWORD_ONLY and x.name not in signature.parameters]
     function.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
     hints = {x.name: x.annotation for x in (*own, *added)}
     function.__annotations__ = {**hints, "return": signature.return_annotation}
     return function
+
+
+def with_query_options(function: F) -> F:
+    """Replace ``**options`` by the keywords of :func:`rank_batch`, and ``dtype``."""
+    return with_batch_options(function, inspect.signature(evaluate_queries).parameters["dtype"])
 
 
 def _evaluate_plain(measure: Any, preds: Any, target: Any, dtype: torch.dtype | None) -> Tensor | None:
