@@ -14,7 +14,6 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.arrays import native
-from torch_ap.core.base.options import Sigmas
 from torch_ap.core.measures import interpolation
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -23,13 +22,13 @@ from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind
 from torch_ap.detection.matching import assignment
 from torch_ap.detection.matching.matched import Matches, Shares
 from torch_ap.detection.matching.precision_tables import SPACING, PrecisionTable, precision_tables
-from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU, ShapeSettings, geometry_of, shape_settings_of
+from torch_ap.detection.matching.shapes import AreaRanges, ShapeSettings, geometry_of, shape_settings_of
 from torch_ap.detection.matching.stored import StoredMatches
 
 Classes: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """(K,) labels, and the index into them of each detection and of each ground truth."""
 
-_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
+_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())  # bit-identical to pycocotools, as the levels
 _LEVELS = tuple(np.linspace(0, 1, 101).tolist())
 
 
@@ -71,21 +70,15 @@ class CocoSettings(ShapeSettings):
         return DetectionInputs(**self._input_options())
 
     def _input_options(self) -> dict[str, Any]:
-        """Return the arguments of :class:`DetectionInputs`; detections have areas if the geometry cannot compute them.
+        """Return the arguments of :class:`DetectionInputs`.
 
-        With ``area_as_given`` they also have areas if COCO's files contain them.
+        Detections have areas if the geometry cannot compute them, and with ``area_as_given`` if COCO's files contain
+        them.
         """
         kinds = self.geometries
         has_areas = any(kind.area is None or (self.area_as_given and kind.file_areas) for kind in kinds)
-        return {
-            "rows": self.rows,
-            "masks": any(kind.masks for kind in kinds),
-            "pairs": any(kind.pairs for kind in kinds),
-            "of_detections": ("area",) if has_areas else (),
-            "similarity": self.own_similarity,
-            "check_values": self.check_values,
-            "areas_required": self.area_as_given,
-        }
+        keys = ("area",) if has_areas else ()
+        return input_options(self) | {"of_detections": keys, "areas_required": self.area_as_given}
 
     @property
     def most(self) -> str:
@@ -116,65 +109,47 @@ class CocoSettings(ShapeSettings):
         return arrays.tensor((areas >= bounds[:, :1]) & (areas <= bounds[:, 1:]))
 
 
-def thresholds_of(iou_thresholds: Any) -> tuple[float, ...]:
-    """Return validated IoU thresholds; None means COCO's ten, bit-identical to ``np.linspace``."""
-    if iou_thresholds is None:
-        return _THRESHOLDS
-    checks.numbers_in("iou_thresholds", iou_thresholds, low=0, high=1)
-    return tuple(float(x) for x in iou_thresholds)
+def input_options(settings: ShapeSettings) -> dict[str, Any]:
+    """Return the arguments of :class:`DetectionInputs` that depend on the kinds of shapes only."""
+    return {
+        "rows": settings.rows,
+        "masks": any(kind.masks for kind in settings.geometries),
+        "pairs": any(kind.pairs for kind in settings.geometries),
+        "similarity": settings.own_similarity,
+        "check_values": settings.check_values,
+    }
 
 
-def levels_of(rec_thresholds: Any) -> tuple[float, ...]:
-    """Return validated recall levels; None means COCO's 101."""
-    if rec_thresholds is None:
-        return _LEVELS
-    checks.numbers_in("rec_thresholds", rec_thresholds, low=0, high=1)
-    return tuple(float(x) for x in rec_thresholds)
+def thresholds_of(
+    values: Any, name: str = "iou_thresholds", default: tuple[float, ...] = _THRESHOLDS
+) -> tuple[float, ...]:
+    """Return validated thresholds in [0, 1] as floats; None means the default."""
+    if values is None:
+        return default
+    checks.numbers_in(name, values, low=0, high=1)
+    return tuple(map(float, values))
 
 
 def default_settings(iou_type: Kind | tuple[Kind, ...]) -> CocoSettings:
     """Return COCO's default settings."""
     first = iou_type[0] if isinstance(iou_type, tuple) else iou_type
-    return settings_of(
-        box_format=geometry_of(first).formats[0],
-        iou_type=iou_type,
-        iou_thresholds=None,
-        rec_thresholds=None,
-        max_detection_thresholds=None,
-        average="macro",
-        area_ranges=None,
-        iou=None,
-    )
+    return settings_of(box_format=geometry_of(first).formats[0], iou_type=iou_type)
 
 
 def settings_of(
     *,
-    box_format: str,
-    iou_type: Kind | tuple[Kind, ...],
-    iou_thresholds: list[float] | None,
-    rec_thresholds: list[float] | None,
-    max_detection_thresholds: list[int] | None,
-    average: str,
-    area_ranges: AreaRanges | None,
-    iou: OwnIoU | None,
-    box_width: int = 4,
-    validate_args: bool = True,
+    iou_thresholds: list[float] | None = None,
+    rec_thresholds: list[float] | None = None,
+    max_detection_thresholds: list[int] | None = None,
+    average: str = "macro",
+    area_ranges: AreaRanges | None = None,
     area_as_given: bool = False,
-    sigmas: Sigmas = None,
-    match: str = "compute",
+    **shapes: Any,
 ) -> CocoSettings:
-    """Validate the arguments, and return the settings."""
+    """Validate the arguments, and return the settings; ``shapes`` are arguments of :func:`shape_settings_of`."""
     checks.one_of("average", average, ("macro", "micro"))
     checks.boolean("area_as_given", area_as_given)
-    settings = shape_settings_of(
-        iou_type=iou_type,
-        box_format=box_format,
-        iou=iou,
-        box_width=box_width,
-        sigmas=sigmas,
-        validate_args=validate_args,
-        match=match,
-    )
+    settings = shape_settings_of(**shapes)
     default = next((kind for kind in settings.geometries if kind.area is None), settings.geometries[0])
     limits = default.limits if max_detection_thresholds is None else max_detection_thresholds
     limits = checks.positive_ints("max_detection_thresholds", limits)
@@ -185,7 +160,7 @@ def settings_of(
     return CocoSettings(
         **vars(settings),
         thresholds=thresholds_of(iou_thresholds),
-        levels=levels_of(rec_thresholds),
+        levels=thresholds_of(rec_thresholds, "rec_thresholds", _LEVELS),
         limits=tuple(sorted(limits)),
         areas=areas,
         average=average,

@@ -7,11 +7,10 @@ highest overlap.
 """
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, nan, nextafter
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +18,14 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.arrays import native
-from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking import segments
-from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind
+from torch_ap.detection.inputs.images import Columns, DetectionInputs
 from torch_ap.detection.matching import candidate_pairs
-from torch_ap.detection.matching.shapes import ShapeSettings, shape_settings_of
+from torch_ap.detection.matching.candidate_pairs import Pairs
+from torch_ap.detection.matching.shapes import ShapeSettings
 from torch_ap.detection.rules.coco import classes_of, rank_images
-from torch_ap.detection.rules.coco_numbers import Classes
+from torch_ap.detection.rules.coco_numbers import Classes, input_options
+from torch_ap.detection.rules.voc import settings_of_one_kind
 
 _STEPS = 40
 INTERPOLATIONS = {"40-point": slice(1, None), "11-point": slice(0, None, 4)}  # the thresholds that are averaged
@@ -46,16 +46,7 @@ class KittiSettings(ShapeSettings):
     @cached_property
     def inputs(self) -> DetectionInputs:
         """The validation of images."""
-        geometry = self.geometries[0]
-        return DetectionInputs(
-            rows=self.rows,
-            masks=geometry.masks,
-            pairs=geometry.pairs,
-            of_truths=("difficult", "iscrowd"),
-            of_detections=("ignore",),
-            similarity=self.own_similarity,
-            check_values=self.check_values,
-        )
+        return DetectionInputs(**input_options(self), of_truths=("difficult", "iscrowd"), of_detections=("ignore",))
 
     def average_precision(self, columns: Columns) -> tuple[Tensor, Tensor]:
         """Return the (K,) labels and their AP, (K,) float64, NaN for classes without counted ground truths."""
@@ -74,7 +65,7 @@ class KittiSettings(ShapeSettings):
         rows = ranked.rows[candidates.ranked]
         overlap = self.similarity(columns, self.iou_types[0], rows, candidates.truths, region)
         pairs = candidate_pairs.overlapping(candidates, overlap, nextafter(self.threshold, inf))
-        all_pairs = _Pairs(rows[pairs.detection], pairs.truth, pairs.iou)
+        pairs = pairs._replace(detection=rows[pairs.detection])
         return _Scenes(
             score=segments.comparable(columns["detection_scores"]),
             low=columns["detection_ignore"].bool(),
@@ -82,34 +73,15 @@ class KittiSettings(ShapeSettings):
             counted=~hard & ~region,
             true=classes[2][candidates.truths],
             place=arrays.tensor(candidate_pairs.places_in_runs(native(candidates.group))),
-            objects=all_pairs.select(~region[pairs.truth]),
-            regions=all_pairs.select(region[pairs.truth]),
+            objects=_select(pairs, ~region[pairs.truth]),
+            regions=_select(pairs, region[pairs.truth]),
             size=size,
         )
 
 
-class _Pairs(NamedTuple):
-    """Pairs of detections and ground truths of one image and class whose overlap exceeds the threshold.
-
-    Attributes:
-        detection: (P,) int64, input rows.
-        truth: (P,) int64, indices by image and class.
-        overlap: (P,) float64.
-    """
-
-    detection: Tensor
-    truth: Tensor
-    overlap: Tensor
-
-    def select(self, index: Tensor | slice) -> "_Pairs":
-        """Return the pairs at an index."""
-        return _Pairs(*(x[index] for x in self))
-
-    def sort_by_preference(self, value: Tensor) -> "_Pairs":
-        """Return the pairs by ground truth, then by descending value, ties by the row of the detection."""
-        places = torch.argsort(self.detection, stable=True)
-        places = places[torch.sort(value[places], descending=True, stable=True).indices]
-        return self.select(places[torch.argsort(self.truth[places], stable=True)])
+def _select(pairs: Pairs, index: Tensor | slice) -> Pairs:
+    """Return the pairs at an index."""
+    return Pairs(*(x[index] for x in pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +95,8 @@ class _Scenes:
         counted: (G,) bool, False for ground truths that are ignored.
         true: (G,) int64, the classes of the ground truths.
         place: (G,) int64, the number of earlier ground truths of the same image and class.
-        objects: the pairs with objects.
-        regions: the pairs with "don't care" regions.
+        objects: the pairs with objects whose overlap exceeds the threshold; detections are input rows.
+        regions: the pairs with "don't care" regions, likewise.
         size: the number of classes, K.
     """
 
@@ -134,8 +106,8 @@ class _Scenes:
     counted: Tensor
     true: Tensor
     place: Tensor
-    objects: _Pairs
-    regions: _Pairs
+    objects: Pairs
+    regions: Pairs
     size: int
 
     @cached_property
@@ -158,7 +130,7 @@ class _Scenes:
     def precision(self, thresholds: Tensor) -> Tensor:
         """Return the precision of the detections that reach (T, K) thresholds: (T, K) float64, 0 without hits."""
         above = self.score >= thresholds[:, self.detected]
-        overlap = torch.where(self.low[self.objects.detection], -inf, self.objects.overlap)
+        overlap = torch.where(self.low[self.objects.detection], -inf, self.objects.iou)
         chosen = self._choose_detections(overlap, above)
         cut, truth = (chosen >= 0).nonzero(as_tuple=True)
         false_positive = above & ~self.low
@@ -187,15 +159,19 @@ class _Scenes:
             value: (P,) the value of each pair with an object.
             above: (T, D) bool, the detections that reach each threshold.
         """
-        pairs, free = self.objects.sort_by_preference(value), above.clone()
+        # by ground truth, then by descending value, then by row of the detection
+        places = torch.argsort(self.objects.detection, stable=True)
+        places = places[torch.sort(value[places], descending=True, stable=True).indices]
+        pairs = _select(self.objects, places[torch.argsort(self.objects.truth[places], stable=True)])
+        free = above.clone()
         out = torch.full((len(above), len(self.true)), -1, dtype=torch.int64, device=above.device)
         step = self.place[pairs.truth]
         ends = torch.bincount(step).cumsum(0).tolist()
-        pairs = pairs.select(torch.argsort(step, stable=True))
+        pairs = _select(pairs, torch.argsort(step, stable=True))
         for start, end in itertools.pairwise([0, *ends]):
             if start == end:
                 continue
-            detection, truth, _ = pairs.select(slice(start, end))
+            detection, truth, _ = _select(pairs, slice(start, end))
             opening = segments.run_starts(truth)
             owner = segments.ids(torch.cat([opening, opening.new_tensor([len(truth)])]))
             number = torch.arange(len(truth), device=truth.device)
@@ -230,16 +206,12 @@ def sample_recalls(hits: int, total: int) -> list[int]:
 
 def kitti_settings_of(
     *,
-    box_format: str,
     iou_threshold: float,
     interpolation: str,
-    iou_type: Kind | Sequence[Kind],
-    validate_args: bool = True,
+    **shapes: Any,
 ) -> KittiSettings:
-    """Validate the arguments, and return the settings."""
+    """Validate the arguments, and return the settings; ``shapes`` are arguments of :func:`settings_of_one_kind`."""
     checks.fraction("iou_threshold", iou_threshold)
     checks.one_of("interpolation", interpolation, tuple(INTERPOLATIONS))
-    shapes = shape_settings_of(iou_type=iou_type, box_format=box_format, validate_args=validate_args)  # type: ignore[arg-type]
-    if len(shapes.iou_types) > 1:
-        raise_invalid("iou_type", "must be one kind", iou_type)
-    return KittiSettings(**vars(shapes), threshold=float(iou_threshold), interpolation=interpolation)
+    settings = settings_of_one_kind(**shapes)
+    return KittiSettings(**vars(settings), threshold=float(iou_threshold), interpolation=interpolation)

@@ -161,7 +161,7 @@ def lvis_settings_of(
         raise_invalid("match", "must be 'compute' with `fixed=True`, because the limit depends on all images", "update")
     most = checks.positive_int("max_detections", max_detections, optional=True)
     limits = [usual_limit(fixed) if most is None else most]
-    settings = settings_of(iou_type=iou_type, max_detection_thresholds=limits, average="macro", iou=None, **coco)
+    settings = settings_of(iou_type=iou_type, max_detection_thresholds=limits, **coco)
     if any(kind.alone or kind.pairs for kind in settings.geometries):
         raise_invalid("iou_type", "must be 'bbox', 'segm' or 'boundary', or several of them", iou_type)
     _check_frequencies(frequencies)

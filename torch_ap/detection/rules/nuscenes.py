@@ -8,17 +8,19 @@ ground truth.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.ranking import segments
-from torch_ap.detection.inputs.images import Columns, DetectionInputs, image_ids
+from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching import assignment, candidate_pairs
-from torch_ap.detection.matching.matched import Matches, Partners
-from torch_ap.detection.rules.voc import VocSettings
+from torch_ap.detection.matching.candidate_pairs import Pairs
+from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.rules.coco import rank_images
+from torch_ap.detection.rules.voc import VocSettings, ordered_matches
 
 DISTANCES = (0.5, 1.0, 2.0, 4.0)
 
@@ -27,26 +29,13 @@ DISTANCES = (0.5, 1.0, 2.0, 4.0)
 class NuScenesSettings(VocSettings):
     """Settings of nuScenes' mean average precision; ``thresholds`` are T distances."""
 
-    @cached_property
-    def inputs(self) -> DetectionInputs:
-        """The validation of images."""
-        return DetectionInputs(rows=self.rows, of_truths=(), check_values=self.check_values)
+    truth_flags: ClassVar[tuple[str, ...]] = ()
 
     def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
-        categories, images = max(1, len(labels)), max(1, len(columns["detections_per_image"]))
-        image = [image_ids(columns[f"{side}s_per_image"]) for side in ("detection", "ground_truth")]
-        # reversed input, so that a stable order puts the last one of equals first
-        ranked = candidate_pairs.rank(
-            columns["detection_scores"].flip(0),
-            detected.flip(0),
-            image[0].flip(0),
-            categories=categories,
-            images=images,
-        )
-        ranked = ranked._replace(rows=len(detected) - 1 - ranked.rows)
-        group = image[1] * categories + true
-        candidates = candidate_pairs.find_candidates(ranked, group.flip(0), images * categories)
-        candidates = candidates._replace(truths=len(true) - 1 - candidates.truths)
+        # rows in reverse, so that a stable order puts the last one of equals first
+        last_first = [torch.arange(len(x), device=x.device).flip(0) for x in (detected, true)]
+        classes = (labels, detected, true)
+        ranked, candidates, categories = rank_images(columns, classes, rows=(last_first[0], last_first[1]))
         rows, no_crowds = ranked.rows[candidates.ranked], torch.zeros_like(candidates.truths, dtype=torch.bool)
         similarity = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
         # a distance must be below the threshold, so the similarity, minus the distance, must be above its negative
@@ -55,20 +44,9 @@ class NuScenesSettings(VocSettings):
         criteria = assignment.Criteria(thresholds, 1)
         pairs = candidate_pairs.overlapping(candidates, similarity, criteria.least)
         matched = assignment.greedy(pairs, candidates.group, criteria.spread(no_crowds[None]), no_crowds, criteria)
-        kept = (matched != 0).any(0).nonzero().squeeze(1)
-        kept = kept[torch.argsort(candidates.ranked[pairs.detection[kept]])]
-        return Matches(
-            ranked=ranked,
-            at=candidates.ranked[pairs.detection[kept]],
-            matched=matched[:, kept],
-            true_positive=matched[:, kept],
-            inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
-            truth_group=candidates.group,
-            valid=~no_crowds[None],
-            categories=categories,
-            criteria=criteria,
-            partners=Partners(pairs.truth[kept], pairs.iou[kept], candidates.truths),
-        )
+        is_matched = (matched != 0).any(0)
+        pairs, matched = Pairs(*(x[is_matched] for x in pairs)), matched[:, is_matched]
+        return ordered_matches(ranked, candidates, categories, criteria, pairs, (matched, matched), valid=~no_crowds)
 
 
 def nuscenes_settings_of(

@@ -5,9 +5,9 @@ the box must pass the threshold. The first such detection is a true positive if 
 in the box are ignored.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,12 +16,11 @@ from torch_ap.core.base import checks
 from torch_ap.core.base.options import GroupOf, allowed_values
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.hierarchy import ROW, Hierarchy, Parents, expand_images
-from torch_ap.detection.inputs.images import Columns, DetectionInputs, Images
+from torch_ap.detection.inputs.images import Columns, Images
 from torch_ap.detection.matching import assignment, candidate_pairs
 from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs, Ranked
-from torch_ap.detection.matching.matched import Matches, Partners
-from torch_ap.detection.matching.shapes import shape_settings_of
-from torch_ap.detection.rules.voc import LEAST, VocSettings
+from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.rules.voc import LEAST, VocSettings, ordered_matches, voc_settings_of
 from torch_ap.detection.shapes import boxes
 
 
@@ -39,6 +38,9 @@ class OpenImagesSettings(VocSettings):
     hierarchy: Parents = field(default_factory=dict)
     expand_preds: bool = False
 
+    truth_flags: ClassVar[tuple[str, ...]] = ("difficult", "group_of")
+    detection_columns: ClassVar[tuple[str, ...]] = (ROW,)
+
     def prepared(self, preds: Images, target: Images) -> tuple[Images, Images]:
         """Return the images with the labels of the hierarchy, before they become columns."""
         return expand_images(preds, target, self._tree, self.expand_preds, self.inputs)
@@ -52,19 +54,6 @@ class OpenImagesSettings(VocSettings):
         """None, for COCO's IoU: sizes are differences of corners, and groups are crowds."""
         return
 
-    @cached_property
-    def inputs(self) -> DetectionInputs:
-        """The validation of images."""
-        geometry = self.geometries[0]
-        truths = ("difficult", "group_of")
-        return DetectionInputs(
-            rows=self.rows,
-            masks=geometry.masks,
-            of_truths=truths,
-            of_detections=(ROW,),
-            check_values=self.check_values,
-        )
-
     def _matches(self, ranked: Ranked, candidates: Candidates, columns: Columns, categories: int) -> Matches:
         rows, truths = ranked.rows[candidates.ranked], candidates.truths
         group, hard = (columns[f"ground_truth_{key}"].bool()[truths] for key in ("group_of", "difficult"))
@@ -74,21 +63,17 @@ class OpenImagesSettings(VocSettings):
         singles, grouped = (Pairs(*(x[flags[pairs.truth]] for x in pairs)) for flags in (~group, group))
         single_matches = self._match_singles(singles, criteria.thresholds, hard)
         group_matches = self._match_groups(grouped, criteria.thresholds, single_matches, len(rows))
-        both = [torch.cat(columns, -1) for columns in zip(single_matches, group_matches, strict=True)]
-        order = torch.argsort(candidates.ranked[both[0]], stable=True)
-        at, truth, iou, matched, true_positive = (column[..., order] for column in both)
-        counted = torch.where(group, self.group_of == "count", ~hard)
-        return Matches(
-            ranked=ranked,
-            at=candidates.ranked[at],
-            matched=criteria.pack(matched),
-            true_positive=criteria.pack(true_positive),
-            inside=self._has_size(columns)[None, ranked.rows],
-            truth_group=candidates.group,
-            valid=counted[None],
-            categories=categories,
-            criteria=criteria,
-            partners=Partners(truth, iou, truths),
+        columns_of_both = (torch.cat(x, -1) for x in zip(single_matches, group_matches, strict=True))
+        detection, truth, iou, matched, true_positive = columns_of_both
+        return ordered_matches(
+            ranked,
+            candidates,
+            categories,
+            criteria,
+            Pairs(detection, truth, iou),
+            (criteria.pack(matched), criteria.pack(true_positive)),
+            valid=torch.where(group, self.group_of == "count", ~hard),
+            inside=self._has_size(columns)[ranked.rows],
         )
 
     def _has_size(self, columns: Columns) -> Tensor:
@@ -130,30 +115,16 @@ class OpenImagesSettings(VocSettings):
 
 def open_images_settings_of(
     *,
-    box_format: str,
-    iou_threshold: float | Sequence[float],
     iou_type: str,
     group_of: str,
     hierarchy: Parents | None,
     expand_preds: bool,
-    validate_args: bool = True,
+    **voc: Any,
 ) -> OpenImagesSettings:
-    """Validate the arguments, and return the settings."""
-    if isinstance(iou_threshold, int | float):
-        checks.fraction("iou_threshold", iou_threshold)
-        iou_threshold = [iou_threshold]
-    checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
+    """Validate the arguments, and return the settings; ``voc`` are arguments of :func:`voc_settings_of`."""
     checks.one_of("iou_type", iou_type, ("bbox", "segm"))
     checks.one_of("group_of", group_of, allowed_values(GroupOf))
     checks.boolean("expand_preds", expand_preds)
-    shapes = shape_settings_of(iou_type=iou_type, box_format=box_format, validate_args=validate_args)
+    settings = voc_settings_of(iou_type=iou_type, **voc)
     parents = Hierarchy({} if hierarchy is None else hierarchy).parents
-    return OpenImagesSettings(
-        **vars(shapes),
-        thresholds=tuple(map(float, iou_threshold)),
-        interpolation="all-points",
-        inclusive_pixels=False,
-        group_of=group_of,
-        hierarchy=parents,
-        expand_preds=expand_preds,
-    )
+    return OpenImagesSettings(**vars(settings), group_of=group_of, hierarchy=parents, expand_preds=expand_preds)

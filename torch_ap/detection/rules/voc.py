@@ -3,23 +3,25 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import Sigmas, VOCInterpolation, allowed_values
+from torch_ap.core.base.options import VOCInterpolation, allowed_values
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.interpolation import recall_levels
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind, narrow_to_int32
 from torch_ap.detection.matching import assignment, candidate_pairs, stored
+from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs, Ranked
 from torch_ap.detection.matching.matched import Matches, Partners, Shares
 from torch_ap.detection.matching.shapes import ANY_AREA, ShapeSettings, shape_settings_of
 from torch_ap.detection.matching.stored import StoredMatches
 from torch_ap.detection.rules.coco import classes_of, rank_images, zero_dimensional
+from torch_ap.detection.rules.coco_numbers import input_options
 
 INTERPOLATIONS = allowed_values(VOCInterpolation)
 LEAST = 5e-324  # an IoU of 0 never matches, even with a threshold of 0
@@ -42,6 +44,9 @@ class VocSettings(ShapeSettings):
     inclusive_pixels: bool = True
     strict: bool = False
 
+    truth_flags: ClassVar[tuple[str, ...]] = ("difficult",)
+    detection_columns: ClassVar[tuple[str, ...]] = ()
+
     def _form(self) -> StoredMatches:
         return StoredMatches(
             self.thresholds, tuple(ANY_AREA.values()), None, f"{self._shapes_text}|{self.pixel}|{self.strict}"
@@ -55,14 +60,8 @@ class VocSettings(ShapeSettings):
     @cached_property
     def inputs(self) -> DetectionInputs:
         """The validation of images."""
-        return DetectionInputs(
-            rows=self.rows,
-            masks=self.geometries[0].masks,
-            pairs=self.geometries[0].pairs,
-            of_truths=("difficult",),
-            similarity=self.own_similarity,
-            check_values=self.check_values,
-        )
+        options = input_options(self)
+        return DetectionInputs(**options, of_truths=self.truth_flags, of_detections=self.detection_columns)
 
     def matching(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
         """Match all detections at all thresholds, and return the (K,) labels and the matches.
@@ -87,34 +86,21 @@ class VocSettings(ShapeSettings):
         ranked, candidates, categories = rank_images(columns, (labels, detected, true))
         return self._matches(ranked, candidates, columns, categories)
 
-    def _matches(
-        self, ranked: candidate_pairs.Ranked, candidates: candidate_pairs.Candidates, columns: Columns, categories: int
-    ) -> Matches:
+    def _matches(self, ranked: Ranked, candidates: Candidates, columns: Columns, categories: int) -> Matches:
         rows = ranked.rows[candidates.ranked]
         no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
         pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
         criteria = self.criteria(rows.device)
-        (detection, truth, iou), state = assignment.argmax(pairs, criteria.thresholds, strict=self.strict)
+        best, state = assignment.argmax(pairs, criteria.thresholds, strict=self.strict)
         hard = columns["ground_truth_difficult"].bool()
         if (ignored := self.ignored(columns, self.iou_types[0])) is not None:
             hard = hard | ignored
         hard = hard[candidates.truths]
         # a detection of a difficult ground truth is ignored: matched, but not a true positive
-        matched = (state == 1) | ((state == 0) & hard[truth])
-        order = torch.argsort(candidates.ranked[detection])
-        return Matches(
-            ranked=ranked,
-            at=candidates.ranked[detection[order]],
-            matched=criteria.pack(matched[:, order]),
-            true_positive=criteria.pack((matched & ~hard[truth])[:, order]),
-            inside=torch.ones((1, len(ranked.rows)), dtype=torch.bool, device=rows.device),
-            truth_group=candidates.group,
-            valid=~hard[None],
-            categories=categories,
-            criteria=criteria,
-            partners=Partners(truth[order], iou[order], candidates.truths),
-        )
+        matched = (state == 1) | ((state == 0) & hard[best.truth])
+        words = (criteria.pack(matched), criteria.pack(matched & ~hard[best.truth]))
+        return ordered_matches(ranked, candidates, categories, criteria, best, words, valid=~hard)
 
     def average_precision(self, curve: HitCurve) -> Tensor:
         """Return the AP of each threshold and class: (T, K) float64, NaN for classes without counted ground truths."""
@@ -122,10 +108,8 @@ class VocSettings(ShapeSettings):
 
     def levels(self, device: torch.device) -> Tensor | Literal["all-points", "nuscenes"]:
         """Return the recall levels of the interpolation, or its name if levels do not define it."""
-        if self.interpolation == "all-points":
-            return "all-points"
-        if self.interpolation == "nuscenes":
-            return "nuscenes"
+        if self.interpolation in ("all-points", "nuscenes"):
+            return self.interpolation  # type: ignore[return-value]
         return recall_levels(self.interpolation, device)
 
     def report(
@@ -156,35 +140,76 @@ class VocSettings(ShapeSettings):
         return out
 
 
+def ordered_matches(
+    ranked: Ranked,
+    candidates: Candidates,
+    categories: int,
+    criteria: assignment.Criteria,
+    pairs: Pairs,
+    words: tuple[Tensor, Tensor],
+    *,
+    valid: Tensor,
+    inside: Tensor | None = None,
+) -> Matches:
+    """Return matches in one area range from matched pairs in any order.
+
+    Args:
+        ranked: the N ranked detections.
+        candidates: the detections and ground truths of the pairs.
+        categories: the number of categories.
+        criteria: the thresholds.
+        pairs: the E matched pairs.
+        words: (W, E) int64, the criteria that match each pair, and the criteria in which it is a true positive.
+        valid: (G,) bool, False for ignored ground truths.
+        inside: (N,) bool, whether each detection is counted; None for all.
+    """
+    at = candidates.ranked[pairs.detection]
+    order = torch.argsort(at, stable=True)
+    matched, true_positive = (x[:, order] for x in words)
+    return Matches(
+        ranked=ranked,
+        at=at[order],
+        matched=matched,
+        true_positive=true_positive,
+        inside=torch.ones_like(ranked.rows, dtype=torch.bool)[None] if inside is None else inside[None],
+        truth_group=candidates.group,
+        valid=valid[None],
+        categories=categories,
+        criteria=criteria,
+        partners=Partners(pairs.truth[order], pairs.iou[order], candidates.truths),
+    )
+
+
+def settings_of_one_kind(iou_type: Kind, **shapes: Any) -> ShapeSettings:
+    """Return :func:`shape_settings_of` after checking that ``iou_type`` is one kind of shape."""
+    settings = shape_settings_of(iou_type=iou_type, **shapes)
+    if len(settings.iou_types) > 1:
+        raise_invalid("iou_type", "must be one kind", iou_type)
+    return settings
+
+
 def voc_settings_of(
     *,
-    box_format: str,
     iou_threshold: float | Sequence[float],
-    interpolation: str,
-    inclusive_pixels: bool,
-    strict: bool,
-    validate_args: bool = True,
+    interpolation: str = "all-points",
+    inclusive_pixels: bool = True,
+    strict: bool = False,
     iou_type: Kind = "bbox",
-    sigmas: Sigmas = None,
-    match: str = "compute",
+    **shapes: Any,
 ) -> VocSettings:
-    """Validate the arguments, and return the settings."""
+    """Validate the arguments, and return the settings; ``shapes`` are arguments of :func:`shape_settings_of`."""
     if isinstance(iou_threshold, int | float):
         checks.fraction("iou_threshold", iou_threshold)
         iou_threshold = [iou_threshold]
     checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
-    shapes = shape_settings_of(
-        iou_type=iou_type, box_format=box_format, sigmas=sigmas, validate_args=validate_args, match=match
-    )
-    if len(shapes.iou_types) > 1:
-        raise_invalid("iou_type", "must be one kind", iou_type)
+    settings = settings_of_one_kind(iou_type, **shapes)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict)):
         checks.boolean(name, value)
     if iou_type != "bbox" and not inclusive_pixels:
         raise_invalid("inclusive_pixels", "must be left out for shapes other than boxes", inclusive_pixels)
     return VocSettings(
-        **vars(shapes),
+        **vars(settings),
         thresholds=tuple(map(float, iou_threshold)),
         interpolation=interpolation,
         inclusive_pixels=inclusive_pixels,
