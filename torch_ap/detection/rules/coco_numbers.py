@@ -6,7 +6,7 @@ Settings of COCO's mean average precision: thresholds, recall levels, detection 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from torch_ap.detection.matching.precision_tables import SPACING, PrecisionTable
 from torch_ap.detection.matching.shapes import AreaRanges, ShapeSettings, geometry_of, shape_settings_of
 from torch_ap.detection.matching.stored import StoredMatches
 
+Result = TypeVar("Result")
 Classes: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """(K,) labels, and the index into them of each detection and of each ground truth."""
 
@@ -229,10 +230,15 @@ class CocoNumbers:
         slices: int | None = None,
     ) -> None:
         self.settings, self.matches, self.labels, self._shares, self._slices = settings, matches, labels, shares, slices
-        self._limited = {settings.limits[-1]: matches}
-        self._curves: dict[tuple[int, int], HitCurve] = {}
-        self._tables: dict[tuple[int, int], PrecisionTable] = {}
-        self._arrays: dict[tuple[str, int, int], Tensor] = {}
+        self._last = len(settings.limits) - 1
+        self._results: dict[tuple[str | int, ...], Any] = {}
+
+    def _once(self, key: tuple[str | int, ...], compute: Callable[[], Result]) -> Result:
+        """Return the result of a function that is called once for each key."""
+        if key not in self._results:
+            self._results[key] = compute()
+        result: Result = self._results[key]
+        return result
 
     def of_slices(self, kept: Tensor) -> "CocoNumbers":
         """Return the numbers of slices of the images, (S, B) bool; has :meth:`summary` and :meth:`of_categories`."""
@@ -245,28 +251,26 @@ class CocoNumbers:
 
     def curve(self, area: int, limit: int) -> HitCurve:
         """Return the hit curves of T * K rankings, by threshold and category, in one area range with one limit."""
-        key = (area, limit)
-        if key not in self._curves:
-            self._curves[key] = self._until(limit).curve(area)
-        return self._curves[key]
+        return self._once(("curve", area, limit), lambda: self._until(limit).curve(area))
 
     def rankings(self, area: int, limit: int, threshold: int) -> HitCurve:
         """Return the K rankings of one IoU threshold, with an entry for every counted detection."""
         return self._until(limit).rankings(area, threshold)
 
     def _until(self, limit: int) -> Matches:
+        """Return the matches of the detections within a limit."""
         most = self.settings.limits[limit]
-        if most not in self._limited:
-            self._limited[most] = self.matches.until(most)
-        return self._limited[most]
+        if most == self.settings.limits[-1]:
+            return self.matches
+        return self._once(("matches", most), lambda: self.matches.until(most))
 
     def _tabulated(self, areas: Iterable[int], limit: int) -> list[PrecisionTable]:
         """Return the tables of area ranges; one call for several ranges costs less than several calls."""
-        missing = [area for area in areas if (area, limit) not in self._tables]
-        if missing:
+        keys = {area: ("table", area, limit) for area in areas}
+        if missing := [area for area, key in keys.items() if key not in self._results]:
             tables = precision_tables(self._until(limit), self.levels, missing)
-            self._tables |= {(area, limit): table for area, table in zip(missing, tables, strict=True)}
-        return [self._tables[area, limit] for area in areas]
+            self._results |= {keys[area]: table for area, table in zip(missing, tables, strict=True)}
+        return [self._results[key] for key in keys.values()]
 
     def precision(self, area: int, limit: int) -> Tensor:
         """Return the precision at the recall levels: (T, R, K) float64, -1 for categories without ground truths."""
@@ -280,23 +284,34 @@ class CocoNumbers:
         return self._array("precision", area, limit, all_categories)
 
     def scores(self, area: int, limit: int) -> Tensor:
-        """Return the score that reaches each recall level: (T, R, K) float64."""
-        best = self.matches.best_score().repeat(self.shape[0])
-        return self._array("scores", area, limit, lambda: score_at(self.curve(area, limit), self.levels, best))
+        """Return the score of the first hit that reaches each recall level: (T, R, K) float64.
+
+        It is 0 if no hit does, -1 for categories without ground truths, and the highest score at levels of 0, which
+        need no hit.
+        """
+
+        def all_rankings() -> Tensor:
+            curve, levels = self.curve(area, limit), self.levels
+            best = self.matches.best_score().repeat(self.shape[0])
+            assert curve.score is not None
+            score = interpolation.max_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
+            score = torch.where(levels <= 0, best[:, None], torch.where(torch.isneginf(score), 0, score))
+            return torch.where((curve.m > 0)[:, None], score, -1)
+
+        return self._array("scores", area, limit, all_rankings)
 
     @arrays.quiet
     def recall(self, area: int, limit: int) -> Tensor:
         """Return the recall of all detections: (T, K) float64, -1 for categories without ground truths."""
         m = self.matches.relevant[area]
-        if (area, limit) in self._tables:
+        if ("table", area, limit) in self._results:
             hits = m.new_zeros(self.shape)
-            hits[:, m > 0] = self._tables[area, limit].hits.to(m.dtype)
-        elif (area, limit) in self._curves:
-            hits = self._curves[area, limit].offsets.diff().reshape(self.shape)
+            hits[:, m > 0] = self._tabulated([area], limit)[0].hits.to(m.dtype)
+        elif ("curve", area, limit) in self._results:
+            hits = self.curve(area, limit).offsets.diff().reshape(self.shape)
         else:
             hits = self.matches.hits(area, self.settings.limits[limit])
-        hits = hits if self._shares is None else self._shares.whole(hits)
-        total, recall = native(m), segments.as_float64(native(hits)) / segments.as_float64(native(m))
+        total, recall = native(m), segments.as_float64(native(self._of_all(hits))) / segments.as_float64(native(m))
         return arrays.tensor(arrays.namespace(total).where(total > 0, recall, -1.0))
 
     def every(self, name: str) -> Tensor:
@@ -313,11 +328,12 @@ class CocoNumbers:
         return segments.constants(self.settings.levels, self.labels.device)
 
     def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
-        key = (name, area, limit)
-        if key not in self._arrays:
-            values = make().reshape(*self.shape, -1)
-            self._arrays[key] = (values if self._shares is None else self._shares.whole(values)).transpose(1, 2)
-        return self._arrays[key]
+        """Return values of all categories by recall level, (T, R, K), from values of T * K rankings."""
+        return self._once((name, area, limit), lambda: self._of_all(make().reshape(*self.shape, -1)).transpose(1, 2))
+
+    def _of_all(self, values: Tensor) -> Tensor:
+        """Return (T, K, ...) values of all categories, whose matches other processes may contain."""
+        return values if self._shares is None else self._shares.whole(values)
 
     def threshold(self, value: float) -> int | None:
         """Return the index of the IoU threshold ``value``; None if it is not among the thresholds."""
@@ -345,14 +361,19 @@ class CocoNumbers:
         (T, R, K), or (T, R, K') for the categories with ground truths; means over the levels, (T, K), unless the
         settings require one mean over levels and categories.
         """
-        last = len(self.settings.limits) - 1
+        if self.settings.by_levels and self._shares is None:
+            return self._tabulated([area], self._last)[0].precision
         if self.settings.by_levels:
-            return self._tabulated([area], last)[0].precision if self._shares is None else self.precision(area, last)
-        key = ("mean", area, last)
-        if key not in self._arrays:
-            means = mean_precision_of(self.curve(area, last), self.levels).reshape(self.shape)
-            self._arrays[key] = means if self._shares is None else self._shares.whole(means)
-        return self._arrays[key]
+            return self.precision(area, self._last)
+
+        def means() -> Tensor:
+            curve = self.curve(area, self._last)
+            hits = segments.as_float64(curve.cumulative_hits)
+            precision = hits / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + hits + SPACING)
+            values = interpolation.mean_over_levels(curve, precision, self.levels)
+            return self._of_all(torch.where(curve.m > 0, values, -1).reshape(self.shape))
+
+        return self._once(("mean", area), means)
 
     def _group_precision(self, labels: Tensor) -> Tensor:
         """Return the mean precision of the categories with these labels: 0-d float64, -1 if there are none."""
@@ -368,7 +389,7 @@ class CocoNumbers:
 
     def mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor:
         """Return the mean recall over thresholds (or one) and categories: 0-d float64, -1 if undefined."""
-        recall = self.recall(area, len(self.settings.limits) - 1 if limit is None else limit)
+        recall = self.recall(area, self._last if limit is None else limit)
         return self._mean(recall, area, lambda values: self._select_threshold(values, threshold))
 
     def summary(self) -> dict[str, Tensor]:
@@ -376,7 +397,7 @@ class CocoNumbers:
         names = list(self.settings.areas)
         ranges = list(enumerate(names))[1:]
         if self.settings.by_levels:
-            self._tabulated(range(len(names)), len(self.settings.limits) - 1)
+            self._tabulated(range(len(names)), self._last)
         # precision first: its tables or curves already contain the recall
         numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
         numbers["map_75"] = self.mean_precision(0, 0.75)
@@ -390,10 +411,9 @@ class CocoNumbers:
 
     def of_categories(self) -> tuple[Tensor, Tensor]:
         """Return AP and AR of each category at the last limit: (K,) each, -1 without ground truths."""
-        last = len(self.settings.limits) - 1
         absent = self.matches.relevant[0] == 0
-        precision = self.precision(0, last) if self.settings.by_levels else self._precision_values(0)
-        means = precision.mean(tuple(range(precision.ndim - 1))), self.recall(0, last).mean(0)
+        precision = self.precision(0, self._last) if self.settings.by_levels else self._precision_values(0)
+        means = precision.mean(tuple(range(precision.ndim - 1))), self.recall(0, self._last).mean(0)
         ap, ar = (torch.where(absent, -1, mean) for mean in means)
         return (ap, ar) if self._slices is None else (ap.view(self._slices, -1), ar.view(self._slices, -1))
 
@@ -403,7 +423,7 @@ class CocoNumbers:
         absent = self.matches.relevant[0] == 0
         if place is None:
             return torch.full(absent.shape, -1.0, dtype=torch.float64, device=absent.device)
-        return torch.where(absent, -1, self.of_rankings(0, len(self.settings.limits) - 1, place))
+        return torch.where(absent, -1, self.of_rankings(0, self._last, place))
 
     def of_rankings(self, area: int, limit: int, threshold: int) -> Tensor:
         """Return the (K,) AP of each of :meth:`rankings`; NaN without ground truths."""
@@ -421,30 +441,8 @@ def mean_of_defined(values: Tensor) -> Tensor:
 
 
 def _mean_of_array(values: Array) -> float:
-    kept = values.reshape(-1)
-    if kept.size and kept.min() <= -1:
-        kept = kept[kept > -1]
-    return float(np.add.reduce(kept) / kept.size) if kept.size else -1.0  # the steps of `mean`, which takes longer
-
-
-def mean_precision_of(curve: HitCurve, levels: Tensor) -> Tensor:
-    """Return the mean of COCO's precision over the recall levels: (S,) float64."""
-    hits = segments.as_float64(curve.cumulative_hits)
-    precision = hits / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + hits + SPACING)
-    return torch.where(curve.m > 0, interpolation.mean_over_levels(curve, precision, levels), -1)
-
-
-def score_at(curve: HitCurve, levels: Tensor, best: Tensor) -> Tensor:
-    """Return COCO's score at recall levels: (S, R) float64.
-
-    It is the score of the first hit that reaches the level, and 0 if no hit does.
-
-    Args:
-        curve: S rankings.
-        levels: (R,) recall levels.
-        best: (S,) the score at levels of 0, which need no hit.
-    """
-    assert curve.score is not None
-    score = interpolation.max_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
-    score = torch.where(levels <= 0, best[:, None], torch.where(torch.isneginf(score), 0, score))
-    return torch.where((curve.m > 0)[:, None], score, -1)
+    """Return :func:`mean_of_defined` of an array."""
+    defined = values.reshape(-1)
+    if defined.size and defined.min() <= -1:
+        defined = defined[defined > -1]
+    return float(np.add.reduce(defined) / defined.size) if defined.size else -1.0  # faster than `mean`, same steps

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import is_int64
-from torch_ap.core.base.messages import raise_invalid, short_repr
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.federated import NEGATIVE, NOT_EXHAUSTIVE, FederatedInputs, is_among
 from torch_ap.detection.inputs.images import Columns, Kind, image_ids
@@ -61,13 +61,12 @@ class LvisSettings(CocoSettings):
     @property
     def groups(self) -> Mapping[str, Tensor]:
         """The labels of rare, common and frequent categories."""
-        frequencies = self.frequencies
-        if frequencies is None:
+        if self.frequencies is None:
             return {}
-        return {
-            name: torch.tensor([label for label, value in frequencies.items() if value == letter], dtype=torch.int64)
-            for name, letter in GROUPS.items()
-        }
+        labels_of: dict[str, list[int]] = {letter: [] for letter in GROUPS.values()}
+        for label, letter in self.frequencies.items():
+            labels_of[letter].append(label)
+        return {name: torch.tensor(labels_of[letter], dtype=torch.int64) for name, letter in GROUPS.items()}
 
     def objects(self, columns: Columns, iou_type: Kind, classes: Classes) -> Objects:
         """Return the properties of all shapes that the matching rules require."""
@@ -164,19 +163,12 @@ def lvis_settings_of(
     settings = settings_of(iou_type=iou_type, max_detection_thresholds=limits, **coco)
     if any(kind.alone or kind.pairs for kind in settings.geometries):
         raise_invalid("iou_type", "must be 'bbox', 'segm' or 'boundary', or several of them", iou_type)
-    _check_frequencies(frequencies)
-    frequencies = None if frequencies is None else dict(frequencies)
-    return LvisSettings(**vars(settings), fixed=fixed, frequencies=frequencies)
-
-
-def _check_frequencies(frequencies: Any) -> None:
-    """Raise ValueError for invalid frequencies of categories."""
+    rule, letters = "must be None or a dict of ids of categories to 'r', 'c' or 'f'", get_args(Frequency)
     if frequencies is None:
-        return
-    rule = "must be None or a dict of ids of categories to 'r', 'c' or 'f'"
+        return LvisSettings(**vars(settings), fixed=fixed)
     if not isinstance(frequencies, Mapping):
         raise_invalid("frequencies", rule, frequencies)
-    letters = get_args(Frequency)
     for key, value in frequencies.items():
         if not isinstance(value, str) or value not in letters or not is_int64(key):
-            raise ValueError(f"`frequencies` {rule}, got {short_repr({key: value})}")
+            raise_invalid("frequencies", rule, {key: value})
+    return LvisSettings(**vars(settings), fixed=fixed, frequencies=dict(frequencies))
