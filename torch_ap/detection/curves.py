@@ -130,7 +130,7 @@ def lvis_curve(
     """
     checks.fraction("iou_threshold", iou_threshold)
     arguments = locals() | {"iou_thresholds": [iou_threshold], "frequencies": None}
-    settings = settings_from(lvis_settings_of, arguments, settings_of)
+    settings = settings_from(lvis_settings_of, arguments)
     return curves_of_images(settings, preds, target, area, class_names)
 
 

@@ -12,7 +12,6 @@ from torch_ap.detection.functions import report_images
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.matching.shapes import AreaRanges
 from torch_ap.detection.rules.coco import Report
-from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of
 
 
@@ -97,6 +96,6 @@ def lvis_mean_average_precision(
         >>> numbers["map"], numbers["map_rare"], numbers["map_frequent"]
         (tensor(1.), tensor(1.), tensor(-1.))
     """
-    settings = settings_from(lvis_settings_of, locals(), settings_of)
+    settings = settings_from(lvis_settings_of, locals())
     report = partial(Report(class_metrics, class_names=class_names), settings)
     return report_images(settings, preds, target, report, dtype)

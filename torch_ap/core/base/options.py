@@ -61,20 +61,30 @@ def allowed_values(option: Any) -> tuple[Any, ...]:
 
 
 Settings = TypeVar("Settings")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def settings_from(
-    make: Callable[..., Settings], arguments: Mapping[str, Any], *forwarded: Callable[..., Any]
-) -> Settings:
+def settings_from(make: Callable[..., Settings], arguments: Mapping[str, Any]) -> Settings:
     """Return the settings that ``make`` returns for the arguments of the same names.
 
     Args:
         make: function that validates arguments and returns settings.
         arguments: arguments by name, such as ``locals()`` of a public function or ``__init__``.
-        forwarded: functions to which ``make`` forwards the arguments of their names.
     """
-    names = (*_parameter_names(make), *(name for other in forwarded for name in _parameter_names(other)))
-    return make(**{name: arguments[name] for name in names if name in arguments})
+    return make(**{name: arguments[name] for name in _parameter_names(make) if name in arguments})
+
+
+def passes_keywords_to(other: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Return a decorator that replaces ``**keywords`` in a signature by the keyword-only parameters of ``other``."""
+
+    def decorate(function: Function) -> Function:
+        parameters = dict(inspect.signature(function).parameters)
+        parameters.popitem()
+        own = inspect.Signature(list((parameters | {**inspect.signature(other).parameters, **parameters}).values()))
+        function.__signature__ = own  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
 @functools.cache

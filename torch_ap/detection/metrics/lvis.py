@@ -11,7 +11,6 @@ from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.matching.shapes import AreaRanges
 from torch_ap.detection.metrics.coco_metric import CocoMetric
 from torch_ap.detection.rules.coco import Report
-from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of, usual_limit
 
 
@@ -79,7 +78,7 @@ class LVISMeanAveragePrecision(CocoMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = settings_from(lvis_settings_of, locals(), settings_of)
+        settings = settings_from(lvis_settings_of, locals())
         report = Report(class_metrics, class_names=class_names)
         super().__init__(settings, report, diagnose=diagnose, **kwargs)
         self.max_detections, self.fixed = settings.limits[0], fixed

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import VOCInterpolation, allowed_values
+from torch_ap.core.base.options import VOCInterpolation, allowed_values, passes_keywords_to
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.interpolation import recall_levels
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -180,7 +180,8 @@ def ordered_matches(
     )
 
 
-def settings_of_one_kind(iou_type: Kind, **shapes: Any) -> ShapeSettings:
+@passes_keywords_to(shape_settings_of)
+def settings_of_one_kind(*, iou_type: Kind, **shapes: Any) -> ShapeSettings:
     """Return :func:`shape_settings_of` after checking that ``iou_type`` is one kind of shape."""
     settings = shape_settings_of(iou_type=iou_type, **shapes)
     if len(settings.iou_types) > 1:
@@ -188,6 +189,7 @@ def settings_of_one_kind(iou_type: Kind, **shapes: Any) -> ShapeSettings:
     return settings
 
 
+@passes_keywords_to(settings_of_one_kind)
 def voc_settings_of(
     *,
     iou_threshold: float | Sequence[float],
@@ -202,7 +204,7 @@ def voc_settings_of(
         checks.fraction("iou_threshold", iou_threshold)
         iou_threshold = [iou_threshold]
     checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
-    settings = settings_of_one_kind(iou_type, **shapes)
+    settings = settings_of_one_kind(iou_type=iou_type, **shapes)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict)):
         checks.boolean(name, value)
