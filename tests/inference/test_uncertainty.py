@@ -8,6 +8,8 @@ from torchmetrics import MetricCollection
 from tests.support.each import each
 from tests.support.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision, functional
+from torch_ap.core.items import inputs
+from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders, tie_groups
@@ -15,6 +17,7 @@ from torch_ap.inference import (
     average_precision_interval,
     compare_rankings,
 )
+from torch_ap.inference.influence import item_shares
 from torch_ap.inference.random_ranking import random_average_precision
 
 KEYS = {"ap", "ap_low", "ap_high", "ap_chance"}
@@ -241,6 +244,34 @@ def test_ignored_items_do_not_count():
     other = fed(BinaryAveragePrecision(ignore_index=-1), preds[:, 0].roll(1), labels)
     direct = compare_rankings(preds[kept, 0], preds[:, 0].roll(1)[kept], labels[kept])
     assert one.compare(other).to_dict() == direct.to_dict()
+
+
+@each("method", ["influence", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"])
+@each("average", ["none", "macro", "weighted"])
+def test_ignored_items_belong_to_no_stratum(method, average):
+    preds, target = data(n=60)
+    target[::5] = -1
+    counted = target >= 0
+    metric = fed(MulticlassAveragePrecision(4, average, ignore_index=-1), preds, target)
+    without = fed(MulticlassAveragePrecision(4, average), preds[counted], target[counted])
+    found, wanted = (
+        x.confidence_interval(method=method, design="stratified", n_resamples=50) for x in (metric, without)
+    )
+    for field in ("estimate", "low", "high"):
+        assert torch.allclose(getattr(found, field), getattr(wanted, field), rtol=REORDERED, equal_nan=True)
+
+
+def test_strata_of_any_number_of_classes():
+    """With more than 32,767 classes the mark of ignored items is 2^31 - 1, which must not count as a class."""
+    preds, target = data(n=60)
+    marked = target.int()
+    marked[::5] = torch.iinfo(torch.int32).max
+    counted = inputs.counted(marked)
+    settings = APSettings(inputs.ClassificationInputs(4, classes=True, ignore_index=-1), Convention(), average="macro")
+    batches = inputs.Batch(preds, marked), inputs.Batch(preds[counted], marked[counted])
+    found, wanted = (item_shares(settings, x, settings.curve(x), "stratified") for x in batches)
+    assert torch.equal(found[counted], wanted)
+    assert not found[~counted].any()
 
 
 def test_compare_is_compare_rankings():

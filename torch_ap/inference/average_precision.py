@@ -96,7 +96,8 @@ def replicates(
 
     Args:
         measure: function of (b, N) int64 weights that returns (b, ...) values.
-        strata: indices of the items of each stratum, which is resampled separately; together all items.
+        strata: indices of the items of each stratum, which is resampled separately. Items of no stratum, such as
+            ignored items, are never drawn.
         items: N.
         resampling: number of resamples, generator and memory limit.
     """
@@ -112,7 +113,7 @@ def _draw(seed: int, span: range, strata: Sequence[Tensor], items: int) -> Tenso
     """Return the number of times each item is drawn, (b, N)."""
 
     def draw_weights(rng: np.random.Generator) -> Tensor:
-        row = np.empty(items, np.int64)
+        row = np.zeros(items, np.int64)
         for places in strata:
             row[places.numpy()] = multinomial(rng, np.ones(len(places), np.int64), len(places))
         return torch.from_numpy(row)

@@ -304,7 +304,7 @@ def item_shares(settings: APSettings, validated: Batch, curve: HitCurve, design:
     weights = average.weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
     shares = contributions(validated, curve, design, ignoring=ignoring, weights=weights)
     if design == "stratified":
-        return _center_by_class(shares, validated.target) if settings.inputs.classes else shares
+        return _center_by_class(shares, validated.target, len(curve.m)) if settings.inputs.classes else shares
     if settings.average != "weighted":
         return shares
     # the weights m / sum(m) are random, too
@@ -316,12 +316,11 @@ def item_shares(settings: APSettings, validated: Batch, curve: HitCurve, design:
     return shares
 
 
-def _center_by_class(shares: Tensor, target: Tensor) -> Tensor:
-    """Center the contributions by class, because the classes are the strata."""
-    classes = int(target.max()) + 1 if len(target) else 0
-    place = target.long()
-    means = shares.new_zeros(classes).index_add_(0, place, shares) / segments.count(place, classes).clamp(min=1)
-    return shares - means[place]
+def _center_by_class(shares: Tensor, target: Tensor, classes: int) -> Tensor:
+    """Center the contributions by class, because the classes are the strata; ignored items are a stratum of zeros."""
+    stratum = target.long().clamp(max=classes)  # the mark of ignored items is up to 2^31 - 1
+    sums = shares.new_zeros(classes + 1).index_add_(0, stratum, shares)
+    return shares - (sums / segments.count(stratum, classes + 1).clamp(min=1))[stratum]
 
 
 def _micro_shares(validated: Batch, curve: HitCurve, design: str, ignoring: bool) -> Tensor:
