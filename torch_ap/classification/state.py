@@ -428,7 +428,7 @@ class ItemMetric(ItemState):
             return settings, self._exchanged[0], None, self._exchanged[1]
         if settings.bins is None or (settings.adaptive and not bool(adaptive.has_bins(self.sketch))):
             batch, dtype = self._batch(), torch.float32
-            exact = replace(settings, bins=None)
+            exact = settings if settings.bins is None else replace(settings, bins=None)
             return exact, exact.curve(batch), batch, batch.scores.dtype if settings.bins is None else dtype
         return settings, settings.curve_of_bins(self._binned()), None, torch.float32
 

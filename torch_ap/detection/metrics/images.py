@@ -241,7 +241,9 @@ class ImageState(RankingMetric):
     def _add(self, columns: Columns, broken: Tensor | None, sample_ids: SampleIds) -> None:
         """Store validated images, or their matches."""
         counts = columns["detections_per_image"]
-        ids = samples.validate_sample_ids(sample_ids, counts.shape, counts.device, "image")
+        ids = None
+        if sample_ids is not None:
+            ids = samples.validate_sample_ids(sample_ids, counts.shape, counts.device, "image")
         if counts.is_cpu or not self._keeps_shapes:
             self._check_named(columns)
         if isinstance(self._stored, StoredMatches):
