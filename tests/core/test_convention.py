@@ -99,3 +99,14 @@ def test_scikit_learn_takes_a_convention():
     preds, target = (x.numpy() for x in SYSTEMS)
     found = average_precision_score(target, preds, convention=Convention(top_k=2, denominator="relevant"))
     assert found == average_precision_score(target, preds, top_k=2, denominator="relevant") == 1 / 3
+
+
+def test_recall_levels_of_another_dtype_are_another_convention():
+    preds, target = torch.arange(17.0, 0, -1), torch.tensor([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0])
+    levels = torch.tensor([0.3, 0.7, 0.1])
+    assert Convention(interpolation=levels) != Convention(interpolation=levels.double())
+    narrow, wide = (
+        functional.binary_average_precision(preds, target, interpolation=x, dtype=torch.float64)
+        for x in (levels, levels.double())
+    )
+    assert narrow > wide  # rounded to float32, 7 of 10 hits reach the level 0.7

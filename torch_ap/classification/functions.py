@@ -3,40 +3,30 @@
 Functions with the task as an argument, as in torchmetrics: binary, multiclass or multilabel.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import (
-    PILOT,
-    TOLERANCE,
-    Action,
     Average,
-    BinsArgument,
     CurveAverage,
-    Denominator,
-    Interpolation,
-    NanStrategy,
     Normalization,
     Task,
     Thresholds,
-    Ties,
-    TopK,
     allowed_values,
+    with_keywords_of,
 )
-from torch_ap.core.items.settings import (
-    average_precision_settings,
-    evaluate,
-    inputs_and_bins,
-    inputs_and_thresholds,
-    task_columns,
-)
-from torch_ap.core.measures.convention import Convention, resolve_convention
+from torch_ap.core.items.settings import evaluate, inputs_and_thresholds, task_columns
 from torch_ap.curves.precision_recall import PrecisionRecallCurve, validated_precision_recall
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+    from torch_ap.core.items.settings import FunctionOptions
+
+
+@with_keywords_of(evaluate)
 def binary_average_precision(
     preds: Tensor,
     target: Tensor,
@@ -44,19 +34,8 @@ def binary_average_precision(
     ignore_index: int | None = None,
     validate_args: bool = True,
     *,
-    weights: Tensor | None = None,
     normalization: Literal["none", "sigmoid"] | None = None,
-    top_k: TopK = None,
-    denominator: Denominator = "min",
-    interpolation: Interpolation = None,
-    ties: Ties = "grouped",
-    convention: Convention | None = None,
-    empty_target_action: Action | None = None,
-    nan_strategy: NanStrategy = "error",
-    bins: BinsArgument = None,
-    pilot: int = PILOT,
-    tolerance: float = TOLERANCE,
-    dtype: torch.dtype | None = None,
+    **options: "Unpack[FunctionOptions]",
 ) -> Tensor:
     r"""Return the average precision of one ranking: the mean over the positives of the precision at their ranks.
 
@@ -126,14 +105,11 @@ def binary_average_precision(
         >>> binary_average_precision(preds, target, top_k=2)
         tensor(1.)
     """
-    inputs = inputs_and_bins(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, None, None, bins, pilot, tolerance
-    )
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    settings = average_precision_settings(*inputs, convention, "none", empty_target_action)
-    return evaluate(settings, preds, target, weights, dtype)
+    settings = (None, None), "none", thresholds, ignore_index, validate_args
+    return evaluate(preds, target, *settings, normalization=normalization, **options)
 
 
+@with_keywords_of(evaluate)
 def multiclass_average_precision(
     preds: Tensor,
     target: Tensor,
@@ -143,19 +119,8 @@ def multiclass_average_precision(
     ignore_index: int | None = None,
     validate_args: bool = True,
     *,
-    weights: Tensor | None = None,
     normalization: Normalization = None,
-    top_k: TopK = None,
-    denominator: Denominator = "min",
-    interpolation: Interpolation = None,
-    ties: Ties = "grouped",
-    convention: Convention | None = None,
-    empty_target_action: Action | None = None,
-    nan_strategy: NanStrategy = "error",
-    bins: BinsArgument = None,
-    pilot: int = PILOT,
-    tolerance: float = TOLERANCE,
-    dtype: torch.dtype | None = None,
+    **options: "Unpack[FunctionOptions]",
 ) -> Tensor:
     """Return the average precision of each class against the rest, or their average.
 
@@ -206,15 +171,11 @@ def multiclass_average_precision(
         >>> multiclass_average_precision(logits, target, num_classes=3, average=None, normalization="softmax")
         tensor([1.0000, 1.0000, 0.5000])
     """
-    columns = "num_classes", num_classes
-    inputs = inputs_and_bins(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
-    )
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    settings = average_precision_settings(*inputs, convention, average, empty_target_action)
-    return evaluate(settings, preds, target, weights, dtype)
+    settings = ("num_classes", num_classes), average, thresholds, ignore_index, validate_args
+    return evaluate(preds, target, *settings, normalization=normalization, **options)
 
 
+@with_keywords_of(evaluate)
 def multilabel_average_precision(
     preds: Tensor,
     target: Tensor,
@@ -224,19 +185,8 @@ def multilabel_average_precision(
     ignore_index: int | None = None,
     validate_args: bool = True,
     *,
-    weights: Tensor | None = None,
     normalization: Literal["none", "sigmoid"] | None = None,
-    top_k: TopK = None,
-    denominator: Denominator = "min",
-    interpolation: Interpolation = None,
-    ties: Ties = "grouped",
-    convention: Convention | None = None,
-    empty_target_action: Action | None = None,
-    nan_strategy: NanStrategy = "error",
-    bins: BinsArgument = None,
-    pilot: int = PILOT,
-    tolerance: float = TOLERANCE,
-    dtype: torch.dtype | None = None,
+    **options: "Unpack[FunctionOptions]",
 ) -> Tensor:
     """Return the average precision of each label, or their average.
 
@@ -286,15 +236,11 @@ def multilabel_average_precision(
         >>> multilabel_average_precision(preds, target, num_labels=2, average=None)
         tensor([0.8333, 0.5000])
     """
-    columns = "num_labels", num_labels
-    inputs = inputs_and_bins(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
-    )
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    settings = average_precision_settings(*inputs, convention, average, empty_target_action)
-    return evaluate(settings, preds, target, weights, dtype)
+    settings = ("num_labels", num_labels), average, thresholds, ignore_index, validate_args
+    return evaluate(preds, target, *settings, normalization=normalization, **options)
 
 
+@with_keywords_of(evaluate)
 def average_precision(
     preds: Tensor,
     target: Tensor,
@@ -306,19 +252,8 @@ def average_precision(
     ignore_index: int | None = None,
     validate_args: bool = True,
     *,
-    weights: Tensor | None = None,
     normalization: Normalization = None,
-    top_k: TopK = None,
-    denominator: Denominator = "min",
-    interpolation: Interpolation = None,
-    ties: Ties = "grouped",
-    convention: Convention | None = None,
-    empty_target_action: Action | None = None,
-    nan_strategy: NanStrategy = "error",
-    bins: BinsArgument = None,
-    pilot: int = PILOT,
-    tolerance: float = TOLERANCE,
-    dtype: torch.dtype | None = None,
+    **options: "Unpack[FunctionOptions]",
 ) -> Tensor:
     """Return the average precision of a task, with the arguments of torchmetrics' function of the same name.
 
@@ -364,13 +299,8 @@ def average_precision(
     """
     columns = task_columns(task, num_classes, num_labels)
     checks.one_of("average", average, allowed_values(Average))
-    inputs = inputs_and_bins(
-        thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
-    )
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    how = "none" if task == "binary" else average
-    settings = average_precision_settings(*inputs, convention, how, empty_target_action)
-    return evaluate(settings, preds, target, weights, dtype)
+    settings = columns, "none" if task == "binary" else average, thresholds, ignore_index, validate_args
+    return evaluate(preds, target, *settings, normalization=normalization, **options)
 
 
 def precision_recall_curve(

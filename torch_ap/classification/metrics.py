@@ -6,31 +6,20 @@ Constructor of classification metrics with the task as an argument.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from torchmetrics import Metric
 
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import (
-    PILOT,
-    TOLERANCE,
-    Action,
-    Average,
-    BinsArgument,
-    Denominator,
-    Interpolation,
-    NanStrategy,
-    Normalization,
-    Task,
-    Thresholds,
-    Ties,
-    TopK,
-    allowed_values,
-)
-from torch_ap.core.items.settings import APSettings, inputs_and_bins
-from torch_ap.core.measures.convention import Convention, resolve_convention
+from torch_ap.core.base.options import Average, Normalization, Task, Thresholds, allowed_values, with_keywords_of
+from torch_ap.core.items.settings import average_precision_settings
 from torch_ap.curves.record import Curve
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torch_ap.classification.state import MetricOptions
 
 
 class BinaryAveragePrecision(ItemMetric):
@@ -83,37 +72,17 @@ class BinaryAveragePrecision(ItemMetric):
         tensor(0.8333)
     """
 
+    @with_keywords_of(average_precision_settings, open_ended=True)
     def __init__(
         self,
         thresholds: Thresholds = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: Literal["none", "sigmoid"] | None = None,
-        *,
-        top_k: TopK = None,
-        denominator: Denominator = "min",
-        interpolation: Interpolation = None,
-        ties: Ties = "grouped",
-        convention: Convention | None = None,
-        empty_target_action: Action | None = None,
-        nan_strategy: NanStrategy = "error",
-        bins: BinsArgument = None,
-        pilot: int = PILOT,
-        tolerance: float = TOLERANCE,
-        **kwargs: Any,
+        **kwargs: "Unpack[MetricOptions]",
     ) -> None:
-        inputs, found = inputs_and_bins(
-            thresholds,
-            ignore_index,
-            validate_args,
-            normalization,
-            nan_strategy,
-            bins_=bins,
-            pilot=pilot,
-            tolerance=tolerance,
-        )
-        meant = resolve_convention(convention, top_k, denominator, interpolation, ties)
-        super().__init__(APSettings(inputs, meant, found, empty_target_action=empty_target_action), **kwargs)
+        settings = (None, None), "none", thresholds, ignore_index, validate_args, normalization
+        super().__init__(*settings, **kwargs)
 
     def curve(self) -> Curve:
         """Return the curve of all items of all processes: counts at every distinct score or threshold.
@@ -170,6 +139,7 @@ class MulticlassAveragePrecision(ItemMetric):
 
     plot_legend_name: str = "Class"
 
+    @with_keywords_of(average_precision_settings, open_ended=True)
     def __init__(
         self,
         num_classes: int,
@@ -178,33 +148,10 @@ class MulticlassAveragePrecision(ItemMetric):
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: Normalization = None,
-        *,
-        top_k: TopK = None,
-        denominator: Denominator = "min",
-        interpolation: Interpolation = None,
-        ties: Ties = "grouped",
-        convention: Convention | None = None,
-        empty_target_action: Action | None = None,
-        nan_strategy: NanStrategy = "error",
-        bins: BinsArgument = None,
-        pilot: int = PILOT,
-        tolerance: float = TOLERANCE,
-        **kwargs: Any,
+        **kwargs: "Unpack[MetricOptions]",
     ) -> None:
-        inputs, found = inputs_and_bins(
-            thresholds,
-            ignore_index,
-            validate_args,
-            normalization,
-            nan_strategy,
-            "num_classes",
-            num_classes,
-            bins,
-            pilot,
-            tolerance,
-        )
-        meant = resolve_convention(convention, top_k, denominator, interpolation, ties)
-        super().__init__(APSettings(inputs, meant, found, average, empty_target_action), **kwargs)
+        settings = ("num_classes", num_classes), average, thresholds, ignore_index, validate_args, normalization
+        super().__init__(*settings, **kwargs)
 
     def curve(self, class_names: Sequence[str] | None = None) -> list[Curve]:
         """Return the curve of each class against the rest, for all items of all processes.
@@ -255,6 +202,7 @@ class MultilabelAveragePrecision(ItemMetric):
 
     plot_legend_name: str = "Label"
 
+    @with_keywords_of(average_precision_settings, open_ended=True)
     def __init__(
         self,
         num_labels: int,
@@ -263,33 +211,10 @@ class MultilabelAveragePrecision(ItemMetric):
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: Literal["none", "sigmoid"] | None = None,
-        *,
-        top_k: TopK = None,
-        denominator: Denominator = "min",
-        interpolation: Interpolation = None,
-        ties: Ties = "grouped",
-        convention: Convention | None = None,
-        empty_target_action: Action | None = None,
-        nan_strategy: NanStrategy = "error",
-        bins: BinsArgument = None,
-        pilot: int = PILOT,
-        tolerance: float = TOLERANCE,
-        **kwargs: Any,
+        **kwargs: "Unpack[MetricOptions]",
     ) -> None:
-        inputs, found = inputs_and_bins(
-            thresholds,
-            ignore_index,
-            validate_args,
-            normalization,
-            nan_strategy,
-            "num_labels",
-            num_labels,
-            bins,
-            pilot,
-            tolerance,
-        )
-        meant = resolve_convention(convention, top_k, denominator, interpolation, ties)
-        super().__init__(APSettings(inputs, meant, found, average, empty_target_action), **kwargs)
+        settings = ("num_labels", num_labels), average, thresholds, ignore_index, validate_args, normalization
+        super().__init__(*settings, **kwargs)
 
     def curve(self, class_names: Sequence[str] | None = None) -> list[Curve] | Curve:
         """Return the curve of each label for all items of all processes; a single curve for the micro average.
@@ -340,6 +265,7 @@ class AveragePrecision(Metric):
         tensor(0.7500)
     """
 
+    @with_keywords_of(average_precision_settings, open_ended=True)
     def __new__(  # type: ignore[misc]
         cls,
         task: Task,
@@ -351,33 +277,14 @@ class AveragePrecision(Metric):
         validate_args: bool = True,
         *,
         normalization: Normalization = None,
-        top_k: TopK = None,
-        denominator: Denominator = "min",
-        interpolation: Interpolation = None,
-        ties: Ties = "grouped",
-        convention: Convention | None = None,
-        empty_target_action: Action | None = None,
-        nan_strategy: NanStrategy = "error",
-        bins: BinsArgument = None,
-        pilot: int = PILOT,
-        tolerance: float = TOLERANCE,
-        **kwargs: Any,
+        **kwargs: "Unpack[MetricOptions]",
     ) -> ItemMetric:
         """Return the metric of the task."""
         checks.one_of("task", task, allowed_values(Task))
         checks.one_of("average", average, allowed_values(Average))
-        settings: dict[str, Any] = {
-            "convention": resolve_convention(convention, top_k, denominator, interpolation, ties),
-            "empty_target_action": empty_target_action,
-            "nan_strategy": nan_strategy,
-            "bins": bins,
-            "pilot": pilot,
-            "tolerance": tolerance,
-            **kwargs,
-        }
-        shared: tuple[Any, ...] = (thresholds, ignore_index, validate_args, normalization)
+        shared = thresholds, ignore_index, validate_args, normalization
         if task == "binary":
-            return BinaryAveragePrecision(*shared, **settings)
+            return BinaryAveragePrecision(*shared, **kwargs)  # type: ignore[arg-type]
         if task == "multiclass":
-            return MulticlassAveragePrecision(num_classes, average, *shared, **settings)  # type: ignore[arg-type]
-        return MultilabelAveragePrecision(num_labels, average, *shared, **settings)  # type: ignore[arg-type]
+            return MulticlassAveragePrecision(num_classes, average, *shared, **kwargs)  # type: ignore[arg-type]
+        return MultilabelAveragePrecision(num_labels, average, *shared, **kwargs)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ Base class of the classification AP metrics: update, compute, bounds and curves.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,12 @@ from torch_ap.classification import item_sample
 from torch_ap.classification.item_sample import ItemSample
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import short_repr
-from torch_ap.core.base.options import Design
+from torch_ap.core.base.options import Design, Sync, Thresholds
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
 from torch_ap.core.items import inputs as sketches
-from torch_ap.core.items.inputs import Batch, counted
-from torch_ap.core.items.settings import APSettings, warn_of_logits, warn_of_two_bins, warn_of_two_scores
+from torch_ap.core.items.inputs import Batch, counted, warn_of_logits, warn_of_two_bins, warn_of_two_scores
+from torch_ap.core.items.settings import APOptions, APSettings, average_precision_settings
 from torch_ap.core.metric import exchange as copies
 from torch_ap.core.metric import samples, state
 from torch_ap.core.metric.base import RankingMetric
@@ -37,8 +37,21 @@ _BYTES_A_BIN = 32  # counts and sums of weights, for misses and hits
 _BYTES_LEARNT = 8 * adaptive.FIELDS  # includes the end of the bin
 
 
-class ItemState(RankingMetric):
-    """Abstract base: state of the binary, multiclass and multilabel AP metrics.
+class MetricOptions(APOptions, total=False):
+    """Keywords of the metrics of classification; see :class:`torch_ap.core.metric.base.RankingMetric`."""
+
+    sync: Sync
+    compute_on_cpu: bool
+    compute_with_cache: bool
+    dist_sync_fn: Callable[..., Any] | None
+    dist_sync_on_step: bool
+    distributed_available_fn: Callable[[], bool] | None
+    process_group: Any
+    sync_on_compute: bool
+
+
+class ItemMetric(RankingMetric):
+    """Abstract base of the binary, multiclass and multilabel AP metrics.
 
     Without thresholds and bins, the state contains the items: scores in their dtype, one byte per target (two or four
     for more than 255 or 32,767 classes), and weights. With thresholds or bins it contains the misses and hits per bin.
@@ -58,6 +71,20 @@ class ItemState(RankingMetric):
     chance_level = metric.chance_level
     summary = metric.summary
 
+    thresholds = setting("_settings.thresholds", "The (T,) thresholds in ascending order, or None.")
+    bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
+    pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
+    tolerance = setting("_settings.tolerance", "The width of the bounds above which a warning is raised.")
+    convention = setting("_settings.convention", "The convention of the average precision.")
+    average = setting("_settings.average", "The average over rankings.")
+    empty_target_action = setting(
+        "_settings.empty_target_action", "The value of a ranking without positives; None for the task's default."
+    )
+    ignore_index = setting("_settings.inputs.ignore_index", "The target value of items to ignore.")
+    normalization = setting("_settings.inputs.normalization", "The function applied to the scores of every batch.")
+    validate_args = setting("_settings.inputs.check_values", "Whether the values of batches are checked.")
+    nan_strategy = setting("_settings.inputs.nan_strategy", 'The treatment of NaN scores: "error", "ignore" or "warn".')
+
     scores: list[Tensor]
     targets: list[Tensor]
     weights: list[Tensor]
@@ -68,7 +95,20 @@ class ItemState(RankingMetric):
     _cached_attributes = (*RankingMetric._cached_attributes, "_seen")
     _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, how long it was, and the items in it
 
-    def __init__(self, settings: APSettings, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        columns: tuple[str | None, int | None],
+        average: str | None,
+        thresholds: Thresholds,
+        ignore_index: int | None,
+        validate_args: bool,
+        normalization: str | None,
+        **kwargs: Any,
+    ) -> None:
+        options: dict[str, Any] = {name: kwargs.pop(name) for name in APOptions.__annotations__ if name in kwargs}
+        settings = average_precision_settings(
+            columns, average, thresholds, ignore_index, validate_args, normalization, **options
+        )
         inputs, bins = settings.inputs, settings.bins
         micro = settings.adaptive and settings.average == "micro"
         super().__init__(f"{inputs}|{None if bins is None else bins.identity}{'|micro' * micro}", **kwargs)
@@ -244,8 +284,8 @@ class ItemState(RankingMetric):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
             inputs.raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)))
 
-    def _reader(self) -> "ItemState":
-        reader: ItemState = super()._reader()  # type: ignore[assignment]
+    def _reader(self) -> "ItemMetric":
+        reader: ItemMetric = super()._reader()  # type: ignore[assignment]
         inputs = replace(self._settings.inputs, normalization="none")  # torchmetrics stores normalized scores
         reader._settings, reader._rows_unseen = replace(self._settings, inputs=inputs), False
         return reader
@@ -253,33 +293,11 @@ class ItemState(RankingMetric):
     def _empty_like(self, name: str, like: Tensor) -> Tensor:
         return self._settings.empty_sketch(like.device) if name == "sketch" else super()._empty_like(name, like)
 
-    def _apply(self, fn: Any, exclude_state: Any = "") -> "ItemState":
+    def _apply(self, fn: Any, exclude_state: Any = "") -> "ItemMetric":
         super()._apply(fn, exclude_state)
         if self.device.type != "meta":
             self._settings = self._settings.to(self.device)
         return self
-
-
-def _chosen(batch: Batch, kept: Tensor) -> Batch:
-    return Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]
-
-
-class ItemMetric(ItemState):
-    """Abstract: interface of the binary, multiclass and multilabel AP metrics."""
-
-    thresholds = setting("_settings.thresholds", "The (T,) thresholds in ascending order, or None.")
-    bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
-    pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
-    tolerance = setting("_settings.tolerance", "The width of the bounds above which a warning is raised.")
-    convention = setting("_settings.convention", "The convention of the average precision.")
-    average = setting("_settings.average", "The average over rankings.")
-    empty_target_action = setting(
-        "_settings.empty_target_action", "The value of a ranking without positives; None for the task's default."
-    )
-    ignore_index = setting("_settings.inputs.ignore_index", "The target value of items to ignore.")
-    normalization = setting("_settings.inputs.normalization", "The function applied to the scores of every batch.")
-    validate_args = setting("_settings.inputs.check_values", "Whether the values of batches are checked.")
-    nan_strategy = setting("_settings.inputs.nan_strategy", 'The treatment of NaN scores: "error", "ignore" or "warn".')
 
     def _settings_text(self) -> str:
         shown = ("average", "thresholds", "normalization")
@@ -459,3 +477,7 @@ class ItemMetric(ItemState):
         """Return the rankings with all items as hits, so that all nonempty bins are entries."""
         items = self.counts.sum(2)
         return self._settings.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
+
+
+def _chosen(batch: Batch, kept: Tensor) -> Batch:
+    return Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]

@@ -23,8 +23,7 @@ from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
 from torch_ap.core.columns.tables import Table as TableFile
-from torch_ap.core.items.inputs import ClassificationInputs
-from torch_ap.core.items.settings import warn_of_logits
+from torch_ap.core.items.inputs import ClassificationInputs, warn_of_logits
 from torch_ap.core.measures.convention import PLAIN
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.score_bins import ScoreBins

@@ -8,8 +8,16 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import CurveAverage, Normalization, Thresholds, allowed_values
-from torch_ap.core.items.inputs import Batch, ClassificationInputs, bins_of, counted, curve_of
-from torch_ap.core.items.settings import inputs_and_thresholds, result_dtype, warn_of_logits, warn_of_two_scores
+from torch_ap.core.items.inputs import (
+    Batch,
+    ClassificationInputs,
+    bins_of,
+    counted,
+    curve_of,
+    warn_of_logits,
+    warn_of_two_scores,
+)
+from torch_ap.core.items.settings import inputs_and_thresholds, result_dtype
 from torch_ap.core.measures import counts
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve

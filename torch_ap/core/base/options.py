@@ -1,4 +1,4 @@
-"""Options of public arguments as types, and their allowed values."""
+"""Options of public arguments as types, their allowed values, and signatures that share keywords."""
 
 import functools
 import inspect
@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import numpy as np
 from torch import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Thresholds: TypeAlias = int | list[float] | Tensor | None
 BinsArgument: TypeAlias = Literal["half", "adaptive"] | int | list[float] | Tensor | None
@@ -90,3 +92,27 @@ def passes_keywords_to(other: Callable[..., Any]) -> Callable[[Function], Functi
 @functools.cache
 def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
+
+
+def with_keywords_of(template: Callable[..., Any], *, open_ended: bool = False) -> Callable[[F], F]:
+    """Return a decorator that lists the keywords of another function in a signature in place of ``**options``.
+
+    The decorated function passes its options on to ``template``. ``help()`` and editors show all keywords.
+
+    Args:
+        template: function with keyword-only arguments.
+        open_ended: whether the decorated function accepts further keywords.
+    """
+    keywords = [x for x in inspect.signature(template).parameters.values() if x.kind is x.KEYWORD_ONLY]
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        *own, options = signature.parameters.values()
+        added = [x for x in keywords if x.name not in signature.parameters]
+        added += [options.replace(annotation=Any)] if open_ended else []
+        function.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        hints = {x.name: x.annotation for x in (*own, *added)}
+        function.__annotations__ = {**hints, "return": signature.return_annotation}
+        return function
+
+    return decorate

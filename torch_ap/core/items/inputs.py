@@ -3,9 +3,12 @@
 Binary, multiclass and multilabel input become scores of shape (N,) or (N, C) with one ranking per column; other modules
 do not depend on the task.
 
+Warnings for scores that cannot be the scores of a model: logits of a softmax, and thresholded predictions.
+
 Sketches of validated items: counts in bins learnt from the first items, see :mod:`torch_ap.core.ranking.adaptive`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks, tensors
+from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.base.options import NanStrategy, Normalization, allowed_values
 from torch_ap.core.ranking import adaptive, bins, builders, few_items, hit_curve, segments
@@ -42,6 +45,10 @@ class Batch(NamedTuple):
     broken: Tensor | None = None
 
 
+_PROBED_ROWS = 64
+_MIN_ITEMS = 1000  # fewer items can have two distinct scores by chance or on purpose
+_MIN_BINS = 100  # with fewer bins, two of them can contain many distinct scores
+_SUM_TOLERANCE = 0.02  # rounding error of the sum of 1,000 bfloat16 probabilities
 _FEW_IGNORED = 4  # with up to one ignored item in 4, ranking all items is faster than selecting the others
 
 
@@ -303,6 +310,97 @@ def _sigmoid(logits: Tensor) -> Tensor:
     wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     with np.errstate(over="ignore"):  # for logits whose sigmoid is 0
         return torch.from_numpy(1 / (1 + np.exp(-wide.numpy()))).to(logits.dtype)
+
+
+@arrays.quiet
+def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
+    """Warn if the first rows of multiclass scores are not distributions and ``normalization`` is None."""
+    if not inputs.classes or inputs.normalization is not None:
+        return
+    rows = arrays.native(validated.scores[:_PROBED_ROWS].double())
+    rows = rows[arrays.native(counted(validated.target[:_PROBED_ROWS]))]
+    if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _SUM_TOLERANCE)).any()):
+        warn_caller(
+            "The rows of `preds` are not distributions over the classes. If they are logits, pass "
+            "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
+            "items have no common zero. If the scores are comparable without it, pass `normalization='none'`.",
+            UserWarning,
+        )
+
+
+def warn_of_two_scores(inputs: ClassificationInputs, parts: Sequence[Batch]) -> bool:
+    """Warn if a large sample has exactly two distinct scores, a sign of thresholded predictions.
+
+    The scores of the first items almost always suffice, so that the others are not read.
+
+    Args:
+        inputs: input settings; ``check_values=False`` turns the check off.
+        parts: validated items.
+
+    Returns:
+        Whether a warning was raised.
+    """
+    items = sum([part.scores.shape[0] for part in parts])
+    if not inputs.check_values or items < _MIN_ITEMS:
+        return False
+    distinct, count = set[float](), 0
+    for part in parts:
+        probed = _counted_scores(inputs, Batch(*(x[:_PROBED_ROWS] for x in part[:2])))
+        distinct.update(probed.flatten()[:: max(1, probed.numel() // _PROBED_ROWS)].tolist())
+        if len(distinct) > 2:
+            return False
+        count += len(probed)
+        if count >= _PROBED_ROWS:
+            break
+    ends = _ends([_counted_scores(inputs, part) for part in parts])
+    if len(ends) != 2:
+        return False
+    _warn_of_thresholded(f"`preds` have two distinct scores, {ends[0]:g} and {ends[1]:g}, among {items:,} items")
+    return True
+
+
+def warn_of_two_bins(inputs: ClassificationInputs, counts: Tensor) -> bool:
+    """Warn if the scores of a large sample are in exactly two of many bins; return whether a warning was raised.
+
+    Args:
+        inputs: as for :func:`warn_of_two_scores`.
+        counts: (C, B, 2) items per bin.
+    """
+    if not inputs.check_values or counts.shape[1] < _MIN_BINS:
+        return False
+    items = counts.sum(2)
+    used, most = int((items.sum(0) > 0).sum()), int(items.sum(1).max())
+    if used != 2 or most < _MIN_ITEMS:
+        return False
+    _warn_of_thresholded(f"The scores of {most:,} items of `preds` are in two of {counts.shape[1]:,} bins")
+    return True
+
+
+def _warn_of_thresholded(observation: str) -> None:
+    warn_caller(
+        f"{observation}. Thresholded predictions do not give the average precision of the model: pass scores "
+        "(probabilities or logits) instead of class predictions. `validate_args=False` turns this check off.",
+        UserWarning,
+    )
+
+
+def _counted_scores(inputs: ClassificationInputs, part: Batch) -> Tensor:
+    """Return the scores of items that are not ignored."""
+    return part.scores[counted(part.target)] if inputs.ignoring else part.scores
+
+
+def _ends(parts: Sequence[Tensor]) -> list[float]:
+    """Return the distinct scores if there are at most two; otherwise at least three values."""
+    ends: list[Tensor] = []
+    between = False
+    for scores in parts:
+        if not scores.numel():
+            continue
+        low, high = scores.aminmax()
+        ends += [low.double(), high.double()] if scores.device.type != "mps" else [low.float(), high.float()]
+        between = between or bool(((scores != low) & (scores != high)).any())
+    values: Tensor = torch.unique(torch.stack(ends)) if ends else torch.empty(0)
+    return values.tolist() + [torch.nan] * between
 
 
 def add_batch(sketch: Tensor, batch: Batch, settings: Bins, *, ignoring: bool) -> Tensor:

@@ -3,29 +3,39 @@
 Validated settings of an average precision from the arguments of functions and metrics.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays, cached, checks
+from torch_ap.core.base import cached, checks
 from torch_ap.core.base.messages import warn_caller
-from torch_ap.core.base.options import PILOT, TOLERANCE, Average, BinsArgument, Task, allowed_values
+from torch_ap.core.base.options import (
+    PILOT,
+    TOLERANCE,
+    Action,
+    Average,
+    BinsArgument,
+    Denominator,
+    Interpolation,
+    NanStrategy,
+    Task,
+    Thresholds,
+    Ties,
+    TopK,
+    allowed_values,
+    with_keywords_of,
+)
 from torch_ap.core.items import inputs as classification
-from torch_ap.core.items.inputs import Batch, ClassificationInputs
+from torch_ap.core.items.inputs import Batch, ClassificationInputs, warn_of_logits, warn_of_two_scores
 from torch_ap.core.measures import averaging
-from torch_ap.core.measures.convention import PLAIN, Convention
+from torch_ap.core.measures.convention import PLAIN, Convention, resolve_convention
 from torch_ap.core.measures.measure import Bounds
 from torch_ap.core.ranking import adaptive, bins
 from torch_ap.core.ranking.bins import Bins, Sum
 from torch_ap.core.ranking.builders import from_bins
 from torch_ap.core.ranking.hit_curve import HitCurve
-
-_PROBED_ROWS = 64
-_MIN_ITEMS = 1000  # fewer items can have two distinct scores by chance or on purpose
-_MIN_BINS = 100  # with fewer bins, two of them can contain many distinct scores
-_SUM_TOLERANCE = 0.02  # rounding error of the sum of 1,000 bfloat16 probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,113 +223,6 @@ class APSettings:
         return averaging.average(each, curve, self.average, action).to(dtype)
 
 
-def evaluate(
-    settings: APSettings, preds: Tensor, target: Tensor, weights: Tensor | None, dtype: torch.dtype | None
-) -> Tensor:
-    """Return the value of a single batch."""
-    checks.floating_dtype("dtype", dtype)
-    validated = settings.validate(preds, target, weights)
-    settings = settings.to(validated.scores.device)
-    warn_of_logits(settings.inputs, validated)
-    settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
-    warn_of_two_scores(settings.inputs, [validated])
-    if settings.bins is not None and settings.thresholds is None:
-        dtype = dtype or torch.float32
-        if settings.adaptive and len(validated.scores) <= settings.bins.pilot:
-            settings = replace(settings, bins=None)
-    return settings.value(settings.curve(validated), dtype or result_dtype(preds.dtype))
-
-
-@arrays.quiet
-def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
-    """Warn if the first rows of multiclass scores are not distributions and ``normalization`` is None."""
-    if not inputs.classes or inputs.normalization is not None:
-        return
-    rows = arrays.native(validated.scores[:_PROBED_ROWS].double())
-    rows = rows[arrays.native(classification.counted(validated.target[:_PROBED_ROWS]))]
-    if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _SUM_TOLERANCE)).any()):
-        warn_caller(
-            "The rows of `preds` are not distributions over the classes. If they are logits, pass "
-            "`normalization='softmax'`: the ranking of a class compares items with one another, and the logits of two "
-            "items have no common zero. If the scores are comparable without it, pass `normalization='none'`.",
-            UserWarning,
-        )
-
-
-def warn_of_two_scores(inputs: ClassificationInputs, parts: Sequence[Batch]) -> bool:
-    """Warn if a large sample has exactly two distinct scores, a sign of thresholded predictions.
-
-    The scores of the first items almost always suffice, so that the others are not read.
-
-    Args:
-        inputs: input settings; ``check_values=False`` turns the check off.
-        parts: validated items.
-
-    Returns:
-        Whether a warning was raised.
-    """
-    items = sum([part.scores.shape[0] for part in parts])
-    if not inputs.check_values or items < _MIN_ITEMS:
-        return False
-    probed, count = [], 0
-    for part in parts:
-        probed.append(_counted_scores(inputs, Batch(*(x[:_PROBED_ROWS] for x in part[:2]))))
-        count += len(probed[-1])
-        if count >= _PROBED_ROWS:
-            break
-    if len(_ends(probed)) > 2:
-        return False
-    ends = _ends([_counted_scores(inputs, part) for part in parts])
-    if len(ends) != 2:
-        return False
-    _warn_of_thresholded(f"`preds` have two distinct scores, {ends[0]:g} and {ends[1]:g}, among {items:,} items")
-    return True
-
-
-def warn_of_two_bins(inputs: ClassificationInputs, counts: Tensor) -> bool:
-    """Warn if the scores of a large sample are in exactly two of many bins; return whether a warning was raised.
-
-    Args:
-        inputs: as for :func:`warn_of_two_scores`.
-        counts: (C, B, 2) items per bin.
-    """
-    if not inputs.check_values or counts.shape[1] < _MIN_BINS:
-        return False
-    items = counts.sum(2)
-    used, most = int((items.sum(0) > 0).sum()), int(items.sum(1).max())
-    if used != 2 or most < _MIN_ITEMS:
-        return False
-    _warn_of_thresholded(f"The scores of {most:,} items of `preds` are in two of {counts.shape[1]:,} bins")
-    return True
-
-
-def _warn_of_thresholded(observation: str) -> None:
-    warn_caller(
-        f"{observation}. Thresholded predictions do not give the average precision of the model: pass scores "
-        "(probabilities or logits) instead of class predictions. `validate_args=False` turns this check off.",
-        UserWarning,
-    )
-
-
-def _counted_scores(inputs: ClassificationInputs, part: Batch) -> Tensor:
-    """Return the scores of items that are not ignored."""
-    return part.scores[classification.counted(part.target)] if inputs.ignoring else part.scores
-
-
-def _ends(parts: Sequence[Tensor]) -> list[float]:
-    """Return the distinct scores if there are at most two; otherwise at least three values."""
-    ends: list[Tensor] = []
-    between = False
-    for scores in parts:
-        if not scores.numel():
-            continue
-        low, high = scores.aminmax()
-        ends += [low.double(), high.double()] if scores.device.type != "mps" else [low.float(), high.float()]
-        between = between or bool(((scores != low) & (scores != high)).any())
-    values: Tensor = torch.unique(torch.stack(ends)) if ends else torch.empty(0)
-    return values.tolist() + [torch.nan] * between
-
-
 def result_dtype(scores: torch.dtype) -> torch.dtype:
     """Return float64 for float64 scores, otherwise float32, the dtype that loggers use."""
     return torch.float64 if scores == torch.float64 else torch.float32
@@ -414,15 +317,92 @@ def task_columns(task: str, num_classes: int | None, num_labels: int | None) -> 
     return columns.get(task, (None, None))
 
 
-_inputs, _settings = cached.settings_cache(ClassificationInputs), cached.settings_cache(APSettings)
+_inputs = cached.settings_cache(ClassificationInputs)
+
+
+class APOptions(TypedDict, total=False):
+    """Keywords of the functions and metrics of classification; see :func:`average_precision_settings`."""
+
+    top_k: TopK
+    denominator: Denominator
+    interpolation: Interpolation
+    ties: Ties
+    convention: Convention | None
+    empty_target_action: Action | None
+    nan_strategy: NanStrategy
+    bins: BinsArgument
+    pilot: int
+    tolerance: float
+
+
+class FunctionOptions(APOptions, total=False):
+    """Keywords of the functions of classification."""
+
+    weights: Tensor | None
+    dtype: torch.dtype | None
 
 
 def average_precision_settings(
-    inputs: ClassificationInputs,
-    bins_: Bins | None,
-    convention: Convention,
+    columns: tuple[str | None, int | None],
     average: str | None,
-    empty_target_action: str | None,
+    thresholds: Thresholds,
+    ignore_index: int | None,
+    validate_args: bool,
+    normalization: str | None,
+    *,
+    top_k: TopK = None,
+    denominator: Denominator = "min",
+    interpolation: Interpolation = None,
+    ties: Ties = "grouped",
+    convention: Convention | None = None,
+    empty_target_action: Action | None = None,
+    nan_strategy: NanStrategy = "error",
+    bins: BinsArgument = None,
+    pilot: int = PILOT,
+    tolerance: float = TOLERANCE,
 ) -> APSettings:
-    """Return :class:`APSettings`, cached unless there are bins, which contain tensors."""
-    return (_settings if bins_ is None else APSettings)(inputs, convention, bins_, average, empty_target_action)
+    """Return the settings of an AP from the arguments of :func:`torch_ap.functional.binary_average_precision`.
+
+    ``columns`` is the argument with the number of columns and this number; None and None for one ranking.
+    """
+    inputs, score_bins = inputs_and_bins(
+        thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
+    )
+    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
+    return APSettings(inputs, convention, score_bins, average, empty_target_action)
+
+
+_cached_settings = cached.settings_cache(average_precision_settings)
+
+
+@with_keywords_of(average_precision_settings)
+def evaluate(
+    preds: Tensor,
+    target: Tensor,
+    columns: tuple[str | None, int | None],
+    average: str | None,
+    thresholds: Thresholds,
+    ignore_index: int | None,
+    validate_args: bool,
+    *,
+    weights: Tensor | None = None,
+    normalization: str | None = None,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Tensor:
+    """Return the AP of a single batch from the arguments of :func:`torch_ap.functional.binary_average_precision`."""
+    has_bins = thresholds is not None or options.get("bins") is not None  # bins contain tensors, not to be cached
+    make = average_precision_settings if has_bins else _cached_settings
+    settings = make(columns, average, thresholds, ignore_index, validate_args, normalization, **options)
+    checks.floating_dtype("dtype", dtype)
+    validated = settings.validate(preds, target, weights)
+    settings = settings.to(validated.scores.device)
+    warn_of_logits(settings.inputs, validated)
+    if validated.broken is not None:
+        settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
+    warn_of_two_scores(settings.inputs, [validated])
+    if settings.bins is not None and settings.thresholds is None:
+        dtype = dtype or torch.float32
+        if settings.adaptive and len(validated.scores) <= settings.bins.pilot:
+            settings = replace(settings, bins=None)
+    return settings.value(settings.curve(validated), dtype or result_dtype(preds.dtype))

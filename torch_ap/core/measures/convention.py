@@ -123,7 +123,7 @@ class Convention(Measure):
             )
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all settings are equal; recall levels are compared by value."""
+        """Return whether all settings are equal; recall levels are compared by value and dtype."""
         return isinstance(other, Convention) and self._settings() == other._settings()
 
     def __hash__(self) -> int:
@@ -131,7 +131,7 @@ class Convention(Measure):
 
     def _settings(self) -> tuple[Any, ...]:
         levels = self.interpolation
-        interpolation = tuple(levels.tolist()) if isinstance(levels, Tensor) else levels
+        interpolation = (levels.dtype, *levels.tolist()) if isinstance(levels, Tensor) else levels
         return self.top_k, self.denominator, interpolation, self.ties
 
     def with_ties(self, default: str) -> "Convention":
