@@ -42,7 +42,7 @@ def value_of(row, **more):
 def test_all_that_compute_average_precision_take_a_convention():
     wanted = {"AveragePrecision", *(f"{kind}AveragePrecision" for kind in ("Binary", "Multiclass", "Multilabel"))}
     functions = {"average_precision", *(f"{x}_average_precision" for x in ("binary", "multiclass", "multilabel"))}
-    curves = {"curve", "multiclass_curve", "multilabel_curve", "retrieval_curve"}
+    curves = {"binary_curve", "multiclass_curve", "multilabel_curve", "retrieval_curve"}
     queries = {"RetrievalMAP", "EmbeddingMAP", "retrieval_average_precision"}
     assert ROWS.keys() == wanted | functions | curves | queries
 
