@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torch_ap.core.base.options import Action, Ties
-from torch_ap.core.metric.state import setting
+from torch_ap.core.base.options import Action, Ties, TopKs
+from torch_ap.core.measures.measure import measure_at_ranks
 from torch_ap.retrieval.measures.at_rank import AtRank, FirstHit, RPrecision
 from torch_ap.retrieval.metrics.query_metric import QueryMetric, TopKMetric
 
 
-class RetrievalPrecision(TopKMetric, adaptive_k=False):
+class RetrievalPrecision(QueryMetric):
     """Mean precision at k over queries; see :func:`torch_ap.functional.retrieval_precision`.
 
     Replaces ``torchmetrics.retrieval.RetrievalPrecision``: same names, positions and keywords. Intended
@@ -36,8 +36,20 @@ class RetrievalPrecision(TopKMetric, adaptive_k=False):
 
     _summary_name = "precision"
 
-    _measure = partial(AtRank, "precision")
-    adaptive_k = setting("_settings.measure.adaptive_k", "Whether to divide by n if a query has fewer than k items.")
+    def __init__(
+        self,
+        empty_target_action: Action = "neg",
+        ignore_index: int | None = None,
+        top_k: TopKs = None,
+        adaptive_k: bool = False,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        measure = measure_at_ranks(top_k, lambda k: AtRank("precision", k, adaptive_k, ties=ties))
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+        self.adaptive_k = adaptive_k
 
 
 class RetrievalRecall(TopKMetric):
@@ -67,7 +79,7 @@ class RetrievalRecall(TopKMetric):
     _measure = partial(AtRank, "recall")
 
 
-class RetrievalFBeta(TopKMetric, beta=1.0):
+class RetrievalFBeta(QueryMetric):
     """Mean F_beta at k over queries; see :func:`torch_ap.functional.retrieval_f_beta`.
 
     Args:
@@ -90,7 +102,19 @@ class RetrievalFBeta(TopKMetric, beta=1.0):
 
     _summary_name = "f_beta"
 
-    _measure = partial(AtRank, "f_beta")
+    def __init__(
+        self,
+        empty_target_action: Action = "neg",
+        ignore_index: int | None = None,
+        top_k: TopKs = None,
+        beta: float = 1.0,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        measure = measure_at_ranks(top_k, lambda k: AtRank("f_beta", k, beta=beta, ties=ties))
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
 
 class RetrievalRPrecision(QueryMetric):
@@ -129,7 +153,7 @@ class RetrievalRPrecision(QueryMetric):
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
 
-class RetrievalFallOut(TopKMetric, empty_target_action="pos"):
+class RetrievalFallOut(TopKMetric):
     """Mean fall-out at k over queries; see :func:`torch_ap.functional.retrieval_fall_out`.
 
     Replaces ``torchmetrics.retrieval.RetrievalFallOut``: same names, positions and keywords. Intended
@@ -158,6 +182,18 @@ class RetrievalFallOut(TopKMetric, empty_target_action="pos"):
     _summary_name = "fall_out"
     higher_is_better: bool = False
     _measure = partial(AtRank, "fall_out")
+
+    def __init__(
+        self,
+        empty_target_action: Action = "pos",
+        ignore_index: int | None = None,
+        top_k: TopKs = None,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(empty_target_action, ignore_index, top_k, aggregation, ties=ties, **kwargs)
 
 
 class RetrievalHitRate(TopKMetric):

@@ -10,7 +10,6 @@ from torch_ap.core.base.options import Action, Denominator, Gains, Interpolation
 from torch_ap.core.measures.convention import Convention, query_convention
 from torch_ap.core.measures.measure import AtSeveral, Measure, measure_at_ranks
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.metric.state import setting
 from torch_ap.retrieval.curve import QueryCurve, mean_curve
 from torch_ap.retrieval.measures.at_rank import FirstHit
 from torch_ap.retrieval.measures.gain import NormalizedDCG
@@ -151,7 +150,7 @@ class RetrievalMRR(TopKMetric):
     _measure = partial(FirstHit, "reciprocal_rank")
 
 
-class RetrievalAUROC(TopKMetric, max_fpr=None):
+class RetrievalAUROC(QueryMetric):
     """Mean area under the ROC curve over queries; see :func:`torch_ap.functional.retrieval_auroc`.
 
     Replaces ``torchmetrics.retrieval.RetrievalAUROC``: same names, positions and keywords. Intended
@@ -178,11 +177,23 @@ class RetrievalAUROC(TopKMetric, max_fpr=None):
 
     _summary_name = "auroc"
 
-    _measure = AUROC
-    max_fpr = setting("_settings.measure.max_fpr", "The fall-out up to which the area counts; None for the whole area.")
+    def __init__(
+        self,
+        empty_target_action: Action = "neg",
+        ignore_index: int | None = None,
+        top_k: TopKs = None,
+        max_fpr: float | None = None,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        measure = measure_at_ranks(top_k, lambda k: AUROC(k, max_fpr, ties))
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+        self.max_fpr = max_fpr
 
 
-class RetrievalRankBiasedPrecision(TopKMetric, p=0.8):
+class RetrievalRankBiasedPrecision(QueryMetric):
     """Mean rank-biased precision over queries; see :func:`torch_ap.functional.retrieval_rank_biased_precision`.
 
     Args:
@@ -205,7 +216,19 @@ class RetrievalRankBiasedPrecision(TopKMetric, p=0.8):
 
     _summary_name = "rbp"
 
-    _measure = RankBiasedPrecision
+    def __init__(
+        self,
+        empty_target_action: Action = "neg",
+        ignore_index: int | None = None,
+        top_k: TopKs = None,
+        p: float = 0.8,
+        aggregation: str | Callable[..., Any] = "mean",
+        *,
+        ties: Ties = "expected",
+        **kwargs: Any,
+    ) -> None:
+        measure = measure_at_ranks(top_k, lambda k: RankBiasedPrecision(p, k, ties))
+        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
 
 class RetrievalNormalizedDCG(QueryMetric):

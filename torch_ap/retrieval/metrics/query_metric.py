@@ -1,8 +1,6 @@
 """Metrics over queries: the mean, or another aggregate, of a measure of each query."""
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from inspect import Signature, signature
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -111,20 +109,9 @@ class QueryMetric(QueryState):
 
 
 class TopKMetric(QueryMetric):
-    """Abstract base of the metrics whose measure has k, the tie rule and at most one other setting.
-
-    Class arguments are names of arguments of ``__init__`` with their defaults: a new name is a setting of the measure
-    with the position after ``top_k``, as in torchmetrics.
-    """
+    """Abstract base of the metrics whose measure has k and the tie rule as its only settings."""
 
     _measure: ClassVar[Callable[..., Any]]
-    _measure_settings: ClassVar[Sequence[str]] = ()  # other than k and the tie rule
-
-    def __init_subclass__(cls, **defaults: Any) -> None:
-        if defaults:
-            cls._measure_settings = [name for name in defaults if name not in signature(TopKMetric).parameters]
-            cls.__init__ = _init_with_defaults(TopKMetric.__init__, cls._measure, defaults)  # type: ignore[method-assign]
-        super().__init_subclass__()
 
     def __init__(
         self,
@@ -136,30 +123,5 @@ class TopKMetric(QueryMetric):
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        settings = {name: kwargs.pop(name) for name in self._measure_settings}
-        measure = measure_at_ranks(top_k, lambda k: self._measure(top_k=k, ties=ties, **settings))
+        measure = measure_at_ranks(top_k, lambda k: self._measure(top_k=k, ties=ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
-
-
-def _init_with_defaults(
-    init: Callable[..., None], measure: Callable[..., Any], defaults: Mapping[str, Any]
-) -> Callable[..., None]:
-    """Return ``__init__`` with these defaults; names that only the measure has become arguments after ``top_k``."""
-    inherited, settings = signature(init).parameters, signature(measure).parameters
-    parameters = []
-    for name, parameter in inherited.items():
-        parameters.append(parameter.replace(default=defaults.get(name, parameter.default)))
-        if name == "top_k":
-            added = [settings[x] for x in defaults if x not in inherited]
-            parameters += [x.replace(kind=x.POSITIONAL_OR_KEYWORD, default=defaults[x.name]) for x in added]
-    new = Signature(parameters, return_annotation=None)
-
-    @functools.wraps(init)
-    def call(*args: Any, **kwargs: Any) -> None:
-        bound = new.bind(*args, **kwargs)
-        bound.apply_defaults()
-        others = bound.arguments.pop("kwargs")
-        init(**bound.arguments, **others)
-
-    call.__signature__ = new  # type: ignore[attr-defined]
-    return call
