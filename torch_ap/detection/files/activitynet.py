@@ -57,9 +57,8 @@ def read_activitynet(
     videos = sorted(video for video, name in subsets.items() if name == subset)
     if not videos:
         known = sorted(set(subsets.values()))
-        raise ValueError(
-            f"{ground_truths}: no video is of the subset {short_repr(subset)}; there are {short_repr(known)}"
-        )
+        fault = f"no video is of the subset {short_repr(subset)}; there are {short_repr(known)}"
+        raise ValueError(f"{ground_truths}: {fault}")
     truths = []
     for video in videos:
         where = f"{ground_truths}: database[{short_repr(video)}].annotations"
@@ -68,13 +67,11 @@ def read_activitynet(
     for video, listed in _load_part(detections, "results").items():
         where = f"{detections}: results[{short_repr(video)}]"
         if subsets.get(video) != subset:
-            plain = video.removeprefix("v_")  # which ActivityNet's names of video files begin with
+            plain = video.removeprefix("v_")  # the prefix of ActivityNet's video files
             suggestion = f"; did you mean {short_repr(plain)}?" if plain in subsets else suggest_name(video, subsets)
-            also = (
-                f"it is of the subset {short_repr(subsets[video])}"
-                if video in subsets
-                else f"no such video{suggestion}"
-            )
+            also = f"no such video{suggestion}"
+            if video in subsets:
+                also = f"it is of the subset {short_repr(subsets[video])}"
             raise ValueError(f"{where}: must be a video of the subset {short_repr(subset)}; {also}")
         rows += _rows(video, listed, where, classes)
     if not rows and not allow_empty:
@@ -88,7 +85,7 @@ def _load_part(path: str | Path, key: str) -> dict[str, Any]:
     loaded = entries.load(path)
     part = loaded.get(key) if isinstance(loaded, dict) else None
     if not isinstance(part, dict):
-        other = {"database": "results", "results": "database"}[key]
+        other = next(iter({"database", "results"} - {key}))
         swapped = isinstance(loaded, dict) and other in loaded
         also = f", but has '{other}': are the two files swapped?" if swapped else f", got {short_repr(loaded)}"
         raise ValueError(f"{path}: must be a JSON object with the object '{key}'{also}")

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,7 +195,8 @@ def read_results(data: CocoAnnotations, results: str | Path) -> CocoData:
         codes = entries.decode(detections, counts, data.entries)
         entries.check_sizes(str(results), codes, data.codes, data.entries)
         preds["area"] = _areas_of_results(listed, detections, mask_areas(codes))
-        lists = _images_with_masks(preds, codes), _images_with_masks(target, data.codes)
+        sides = ((preds, codes), (target, data.codes))
+        lists = ([x | {"masks": y} for x, y in zip(_split(side), z, strict=True)] for side, z in sides)
         return CocoData(*lists, data.images, data.class_names, sizes)
     if "keypoints" in target:
         count = target["keypoints"].shape[1] if len(target["keypoints"]) else None
@@ -278,16 +278,6 @@ def mask_areas(codes: Sequence[DecodedMasks]) -> Tensor:
     nothing = torch.empty(0, dtype=torch.int64)
     edges, lengths = (torch.cat([nothing, *parts]) for parts in ([x.edges for x in codes], [x.lengths for x in codes]))
     return masks.area(edges, lengths).to(torch.float64)
-
-
-def _images_with_masks(columns: dict[str, Tensor], codes: Sequence[DecodedMasks]) -> list[dict[str, Any]]:
-    """Return packed columns as one dict per image, with the masks of the image."""
-    bounds = pairwise([0, *columns["counts"].cumsum(0).tolist()])
-    columns = {key: column for key, column in columns.items() if key != "counts"}
-    return [
-        {key: column[start:end] for key, column in columns.items()} | {"masks": image}
-        for (start, end), image in zip(bounds, codes, strict=True)
-    ]
 
 
 _DTYPES = {

@@ -13,7 +13,15 @@ import torch
 
 from torch_ap.core.base.messages import short_repr, suggest_name
 from torch_ap.core.columns import text
-from torch_ap.detection.files.voc import Row, VocData, files_by_class, pack_rows, parse_box, text_files
+from torch_ap.detection.files.voc import (
+    Row,
+    VocData,
+    check_truth_folder,
+    files_by_class,
+    pack_rows,
+    parse_box,
+    text_files,
+)
 from torch_ap.detection.inputs.rules import RULES
 
 _CORNERS = 8
@@ -52,11 +60,8 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
         >>> voc_mean_average_precision(data.preds, data.target, "xyxyxyxy", iou_type="rotated")["map"]
         tensor(1., dtype=torch.float64)
     """
-    if not Path(ground_truths).exists():
-        raise ValueError(f"{ground_truths}: no such folder")
     files = sorted(Path(ground_truths).glob("*.txt"))
-    if not files:
-        raise ValueError(f"{ground_truths}: must be a folder with .txt files, one per image")
+    check_truth_folder(ground_truths, files)
     truths = [row for path in files for row in _objects(path)]
     names, images = sorted({row.name for row in truths}), [path.stem for path in files]
     known = set(images)
@@ -65,9 +70,13 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     if rows and not truths:
         raise ValueError(f"{ground_truths}: the ground truths hold no object")
     for boxes, folder in ((truths, ground_truths), (rows, detections)):
-        if boxes and all(min(row.box) >= 0 and max(row.box) <= 1 for row in boxes):
+        corners = torch.tensor([row.box for row in boxes], dtype=torch.float64).reshape(-1, _CORNERS)
+        if boxes and bool(((corners >= 0) & (corners <= 1)).all()):
             raise ValueError(f"{folder}: all corners lie in [0, 1]; they must be in pixels of the image")
-        _check_uncrossed(boxes)
+        rule = RULES["uncrossed"]  # checked here to report the line
+        for place in rule.offends(corners).nonzero()[:1, 0].tolist():
+            got = f"{short_repr(boxes[place].box)}; put these in order, or leave the line out"
+            raise ValueError(f"{boxes[place].where}: the corners {rule.rule}, got {got}")
     return pack_rows(truths, rows, images, names, {})
 
 
@@ -88,21 +97,11 @@ def _objects(path: Path) -> list[Row]:
     return rows
 
 
-def _check_uncrossed(rows: list[Row]) -> None:
-    """Raise the metrics' error for crossed edges with file and line."""
-    rule, corners = RULES["uncrossed"], torch.tensor([row.box for row in rows], dtype=torch.float64)
-    wrong = rule.offends(corners.reshape(-1, _CORNERS)).reshape(-1).nonzero()
-    if len(wrong):
-        row = rows[int(wrong[0])]
-        instead = "; put these in order, or leave the line out"
-        raise ValueError(f"{row.where}: the corners {rule.rule}, got {short_repr(row.box)}{instead}")
-
-
 def _detections(path: Path, name: str, images: Collection[str], classes: Collection[str]) -> list[Row]:
     """Return the detections of one class."""
     if name not in classes and classes:
-        also = "; the file has an image's name, as ground truths have: are the folders swapped?"
-        also = also if name in images else suggest_name(name, classes)
+        swapped = "; the file has an image's name, as ground truths have: are the folders swapped?"
+        also = swapped if name in images else suggest_name(name, classes)
         raise ValueError(f"{path}: no ground truth is of class {short_repr(name)}{also}")
     rows = []
     for where, words in text.lines(path):

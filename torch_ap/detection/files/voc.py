@@ -7,16 +7,14 @@
 | text detections | image (its name is the image's) | class, score, four numbers |
 | the devkit's detections | class (its name ends in ``_<class>.txt``) | image, score, four numbers |
 
-PASCAL VOC's XML annotations: the objects of an image, and its size.
-
-Boxes as rows with an image, a class and numbers, as in files of ground truths and detections; and their packing.
+The readers of DOTA, YOLO and ActivityNet share the rows of boxes and the packing of rows.
 """
 
 import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -30,6 +28,14 @@ from torch_ap.core.columns import text
 from torch_ap.detection.shapes import boxes
 
 _LARGEST = 1e15  # larger boxes have inexact or infinite areas
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
+_FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
+_BOX, _SCORE_AND_BOX = 4, 5  # numbers of a ground truth and of a detection
+_DOTA_TRUTH = [True] * 8 + [False]  # eight numbers and a class
+_DOTA_DETECTION = [False] + [True] * 9  # image, score and eight numbers
+_HIGHEST_FRACTION = 1.1  # of the corners in YOLO's files
+_DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,15 @@ class Row:
     box: list[float]
     further: float
     where: str = ""
+
+
+def check_truth_folder(folder: str | Path, files: Sequence[Path], suffixes: str = ".txt") -> None:
+    """Raise ValueError unless a folder of ground truths exists and has files."""
+    if not Path(folder).exists():
+        raise ValueError(f"{folder}: no such folder")
+    if not files:
+        also = " (COCO's JSON is for torch-ap coco)" if Path(folder).is_file() else ""
+        raise ValueError(f"{folder}: must be a folder with {suffixes} files, one per image{also}")
 
 
 def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
@@ -134,13 +149,9 @@ def parse_box(words: list[str], where: str, name: str) -> list[float]:
     """Return finite numbers that are small enough for exact areas; ``name`` is their name in messages."""
     values = text.numbers(words, where, name)
     if max(map(abs, values)) > _LARGEST:
-        raise ValueError(
-            f"{where}: {name} must hold numbers of at most {_LARGEST:g}, got {short_repr(' '.join(words))}"
-        )
+        rule = f"{name} must hold numbers of at most {_LARGEST:g}"
+        raise ValueError(f"{where}: {rule}, got {short_repr(' '.join(words))}")
     return values
-
-
-_CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def read_root(path: Path) -> ElementTree.Element:
@@ -190,18 +201,9 @@ def _check_tags(element: ElementTree.Element | None, tags: Sequence[str], where:
 
 
 def image_size(root: ElementTree.Element) -> tuple[float, float]:
-    """Return width and height of the image; NaN unless both are integers above 0, since many files contain 0."""
+    """Return the width and height of the image; NaN unless both are integers above 0, since many files contain 0."""
     width, height = (text.whole_number((root.findtext(f"size/{key}") or "").strip()) for key in ("width", "height"))
     return (width, height) if width and height else (math.nan, math.nan)
-
-
-_FRACTION = re.compile(r"[-+]?[0-9]*\.[0-9]+(e[-+]?[0-9]+)?")
-_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
-_QUADRILATERAL = [True] * 8 + [False]  # eight numbers and a class
-_DOTA_COLUMNS = 10  # image, score and eight numbers
-_SCORE_AND_BOX = 5
-_MOST = 1.1  # of the corners in YOLO's files
-_DEVKIT = re.compile(r"comp\d+_(?:det|cls)_(?:train|val|trainval|test)(?:_?\d+)?_(.+)")
 
 
 def read_voc(
@@ -238,11 +240,7 @@ def read_voc(
     """
     checks.one_of("box_format", box_format, boxes.FORMATS)
     xml, texts = (sorted(Path(ground_truths).glob(f"*.{suffix}")) for suffix in ("xml", "txt"))
-    if not Path(ground_truths).exists():
-        raise ValueError(f"{ground_truths}: no such folder")
-    if not xml and not texts:
-        also = " (COCO's JSON is for torch-ap coco)" if Path(ground_truths).is_file() else ""
-        raise ValueError(f"{ground_truths}: must be a folder with .xml or .txt files, one per image{also}")
+    check_truth_folder(ground_truths, xml + texts, ".xml or .txt")
     if xml and texts:
         source = f"the ground truths are read from its {len(xml)} .xml files"
         warnings.warn(f"{ground_truths}: {source}; its {len(texts)} .txt files are left out", UserWarning, stacklevel=2)
@@ -270,14 +268,12 @@ def _ground_truths(path: Path, box_format: str) -> list[Row]:
     """Return the ground truths of one image: class, four numbers, perhaps "difficult"."""
     rows = []
     for where, words in text.lines(path):
-        if words[0].startswith("imagesource:") or list(map(bool, map(_NUMBER.fullmatch, words[:9]))) == _QUADRILATERAL:
-            got = f"got {short_repr(' '.join(words))}, as in DOTA's files: --format dota (`read_dota`)"
-            raise ValueError(f"{where}: must hold a name and 4 numbers, {got}")
+        is_dota = words[0].startswith("imagesource:") or _are_numbers(words[:9]) == _DOTA_TRUTH
         hard = words[-1] == "difficult" and len(words) > 5
-        name, box = _name_and_numbers(words[:-1] if hard else words, 4, where)
+        name, box = _name_and_numbers(words[:-1] if hard else words, _BOX, where, is_dota)
         sizes = (box[2] - box[0], box[3] - box[1]) if box_format == "xyxy" else box[2:]
         if min(sizes) < 0:
-            yolo = name.isdecimal() and max(box) <= _MOST
+            yolo = name.isdecimal() and max(box) <= _HIGHEST_FRACTION
             also = "in [0, 1], as in YOLO's files: --format yolo (`read_yolo`)" if yolo else "see --box-format"
             if name.split()[-1].isdecimal() and " " in name:
                 also = f"the class is {short_repr(name)}: is there a number more than a name and a box?"
@@ -290,10 +286,8 @@ def _detections(path: Path, images: set[str], classes: set[str], class_of_file: 
     """Return the detections of one file, of an image or of a class."""
     rows = []
     for where, words in text.lines(path):
-        if len(words) == _DOTA_COLUMNS and all(map(_NUMBER.fullmatch, words[1:])):
-            got = f"got {short_repr(' '.join(words))}, as in DOTA's files: --format dota (`read_dota`)"
-            raise ValueError(f"{where}: must hold a name and {_SCORE_AND_BOX} numbers, {got}")
-        first, numbers = _name_and_numbers(words, _SCORE_AND_BOX, where)
+        is_dota = [False, *_are_numbers(words[1:])] == _DOTA_DETECTION
+        first, numbers = _name_and_numbers(words, _SCORE_AND_BOX, where, is_dota)
         image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
             raise ValueError(f"{where}: {_unknown_image(path, image, name, images, classes)}")
@@ -322,27 +316,37 @@ def _class_in(stem: str, classes: Iterable[str]) -> str:
     return known[max(endings, key=len)] if endings else stem.rsplit("_", 1)[-1]
 
 
-def _name_and_numbers(words: list[str], numbers: int, where: str) -> tuple[str, list[float]]:
+def _are_numbers(words: list[str]) -> list[bool]:
+    """Return which words are numbers."""
+    return [_NUMBER.fullmatch(word) is not None for word in words]
+
+
+def _name_and_numbers(words: list[str], numbers: int, where: str, is_dota: bool) -> tuple[str, list[float]]:
     """Return a name, which may contain spaces, and ``numbers`` numbers; the last four are a box."""
-    if len(words) <= numbers:
-        also = " (as ground truths do: are the folders swapped?)" if numbers == len(words) == _SCORE_AND_BOX else ""
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, got {short_repr(' '.join(words))}{also}")
-    if numbers == _SCORE_AND_BOX and words[-numbers].isalpha():
+    detected, fault = numbers == _SCORE_AND_BOX, ""
+    line = short_repr(" ".join(words))
+    if is_dota:
+        fault = f"got {line}, as in DOTA's files: --format dota (`read_dota`)"
+    elif len(words) <= numbers:
+        swapped = detected and len(words) == numbers
+        fault = f"got {line}{' (as ground truths do: are the folders swapped?)' if swapped else ''}"
+    elif len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
+        fault = f"but has one more: {line}{'' if detected else ' (as detections have: are the folders swapped?)'}"
+    elif detected and words[-numbers].isalpha():
         got = f"{short_repr(words[-numbers])}; ground truths have none: are the folders swapped?"
         raise ValueError(f"{where}: the score must be a finite number, got {got}")
-    score = text.numbers(words[-numbers:-4], where, "score")
-    if len(words) > numbers + 1 and _FRACTION.fullmatch(words[-numbers - 1]):
-        also = "" if numbers == _SCORE_AND_BOX else " (as detections have: are the folders swapped?)"
-        one_more = f"but has one more: {short_repr(' '.join(words))}{also}"
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, {one_more}")
-    return " ".join(words[:-numbers]), score + parse_box(words[-4:], where, "box")
+    if fault:
+        raise ValueError(f"{where}: must hold a name and {numbers} numbers, {fault}")
+    score = text.numbers(words[-numbers:-_BOX], where, "score")
+    return " ".join(words[:-numbers]), score + parse_box(words[-_BOX:], where, "box")
 
 
 def _corners(rows: list[Row], box_format: str) -> list[Row]:
+    """Return the rows with boxes as corners."""
     if box_format == "xyxy" or not rows:
         return rows
     corners = boxes.to_xyxy(torch.tensor([row.box for row in rows], dtype=torch.float64), box_format).tolist()
-    return [Row(row.image, row.name, box, row.further) for row, box in zip(rows, corners, strict=True)]
+    return [replace(row, box=box) for row, box in zip(rows, corners, strict=True)]
 
 
 def _check_columns(unknown: set[str], classes: set[str], folder: str | Path) -> None:
@@ -356,7 +360,7 @@ def _check_columns(unknown: set[str], classes: set[str], folder: str | Path) -> 
 
 def _check_not_yolo(rows: list[Row], folder: str | Path) -> None:
     """Raise ValueError for class ids with fractions only, as in YOLO's files, whose columns differ."""
-    if rows and all(row.name.isdecimal() and -0.1 <= min(row.box) <= max(row.box) <= _MOST for row in rows):
+    if rows and all(row.name.isdecimal() and -0.1 <= min(row.box) <= max(row.box) <= _HIGHEST_FRACTION for row in rows):
         fault = "its classes are numbers and its boxes lie in [0, 1], as in YOLO's files"
         raise ValueError(f"{folder}: {fault}: read them with --format yolo (`read_yolo`)")
 

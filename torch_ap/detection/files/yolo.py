@@ -5,9 +5,8 @@
 | ground truths | class id, centre x, centre y, width, height |
 | detections | class id, centre x, centre y, width, height, confidence |
 
-The four numbers are fractions of the image's width and height, which are read from the images.
-
-Width and height of images, from the headers of PNG and JPEG files or from a file of sizes; no pixel is decoded.
+The four numbers are fractions of the image's width and height. The sizes are read from the headers of PNG and JPEG
+files or from a file of sizes; no pixel is decoded.
 """
 
 import re
@@ -22,7 +21,7 @@ from torch_ap.core.base.messages import short_repr, suggest_name
 from torch_ap.core.columns import text
 from torch_ap.core.columns.literals import MAX_INTEGER_DIGITS
 from torch_ap.detection.files.entries import require
-from torch_ap.detection.files.voc import Row, VocData, pack_rows, text_files
+from torch_ap.detection.files.voc import Row, VocData, check_truth_folder, pack_rows, text_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _OTHERS = (".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".avif", ".dng", ".mpo", ".pfm")
@@ -90,9 +89,8 @@ def _sizes_in_text(path: Path) -> Iterator[tuple[str, str, Size]]:
     for where, words in text.lines(path):
         sizes = [text.whole_number(word) or 0 for word in words[-2:]]
         if len(words) < 3 or min(sizes) < 1:
-            raise ValueError(
-                f"{where}: must be `image width height`, in whole pixels, got {short_repr(' '.join(words))}"
-            )
+            got = short_repr(" ".join(words))
+            raise ValueError(f"{where}: must be `image width height`, in whole pixels, got {got}")
         name = " ".join(words[:-2])
         yield where, Path(name).stem if Path(name).suffix.lower() in SUFFIXES + _OTHERS else name, (sizes[0], sizes[1])
 
@@ -127,12 +125,10 @@ def _jpeg_size(file: BinaryIO) -> Size:
 
 def _next_marker(file: BinaryIO) -> int:
     """Return the marker: the byte after one or more bytes 0xff."""
-    if file.read(1) != b"\xff":
-        raise ValueError
-    byte = b"\xff"
+    byte = first = file.read(1)
     while byte == b"\xff":
         byte = file.read(1)
-    if not byte:
+    if first != b"\xff" or not byte:
         raise ValueError
     return byte[0]
 
@@ -205,10 +201,7 @@ def read_yolo(
     files = sorted(Path(ground_truths).glob("*.txt"))
     classes = next((path for path in files if path.stem == _CLASSES and _CLASSES not in sizes), None)
     files = [path for path in files if path != classes]
-    if not Path(ground_truths).exists():
-        raise ValueError(f"{ground_truths}: no such folder")
-    if not files:
-        raise ValueError(f"{ground_truths}: must be a folder with .txt files, one per image")
+    check_truth_folder(ground_truths, files)
     source_of_names = names if names is not None else classes
     by_id = None if source_of_names is None else class_names(source_of_names)
     truths = [row for path in files for row in _rows(path, sizes, source, by_id, False)]
@@ -231,7 +224,7 @@ def class_names(path: str | Path) -> dict[int, str]:
     if path.suffix.lower() in (".yaml", ".yml"):
         names = _yaml_names(content, path)
     else:
-        names = {place: line.strip() for place, line in enumerate(re.split("\r\n|\r|\n", content.rstrip()))}
+        names = dict(enumerate(map(str.strip, re.split("\r\n|\r|\n", content.rstrip()))))
     seen: dict[str, int] = {}
     for class_id, name in names.items():
         if not name or name in seen:
@@ -289,9 +282,8 @@ def _yaml_fault(node: Any, loader: Any) -> str:
             plain = key.id == "scalar" and len(key.value) < MAX_INTEGER_DIGITS and not key.tag.endswith(":merge")
             name = loader.construct_object(key) if plain else id(key)
             if name in keys:
-                return (
-                    f"line {key.start_mark.line + 1}: the key {short_repr(name)} must be given once, but is given twice"
-                )
+                fault = f"the key {short_repr(name)} must be given once, but is given twice"
+                return f"line {key.start_mark.line + 1}: {fault}"
             keys.add(name)
         if node.id == "sequence":
             pending += node.value
@@ -316,12 +308,11 @@ def _rows(
 ) -> list[Row]:
     """Return the boxes of one image, as corners in pixels; classes by id."""
     if path.stem not in sizes:
-        raise ValueError(
-            f"{path}: no image in {source} has the name {short_repr(path.stem)}{suggest_name(path.stem, sizes)}"
-        )
+        got = f"{short_repr(path.stem)}{suggest_name(path.stem, sizes)}"
+        raise ValueError(f"{path}: no image in {source} has the name {got}")
     width, height = sizes[path.stem]
-    columns, form = (6, DETECTED) if detected else (5, _FORM)
-    rows = []
+    form = DETECTED if detected else _FORM
+    columns, rows = len(form.split()), []
     for where, words in text.lines(path):
         class_id = text.whole_number(words[0])
         if len(words) != columns:
