@@ -12,10 +12,9 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays
 from torch_ap.detection.inputs import rules
-from torch_ap.detection.inputs import rules as value_rules
 from torch_ap.detection.inputs.images import Columns, DetectionInputs, any_broken, label_flags
 
-NEGATIVE, NOT_EXHAUSTIVE = KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
+NEGATIVE, NOT_EXHAUSTIVE = KEYS = rules.LISTS
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,9 @@ class FederatedInputs(DetectionInputs):
         return columns
 
     def _broken_rules(self, columns: Columns) -> Tensor | None:
-        flags = [value_rules.check_counts(columns[f"{key}_per_image"], len(columns[key])) for key in KEYS]
-        return any_broken(
-            [*flags, super()._broken_rules(columns), *_check_lists(columns), *self._check_categories(columns)]
-        )
+        flags = [rules.check_counts(columns[f"{key}_per_image"], len(columns[key])) for key in KEYS]
+        flags.append(super()._broken_rules(columns))
+        return any_broken([*flags, *_check_lists(columns), *self._check_categories(columns)])
 
     def _check_categories(self, columns: Columns) -> Sequence[Tensor | None]:
         """Check that all labels and ids are known categories."""
@@ -72,7 +70,7 @@ class FederatedInputs(DetectionInputs):
             if occurs is not None and bool(is_among(occurs.nonzero().squeeze(1), known).all()):
                 continue
             wrong = ~is_among(values, arrays.to_device(known, values.device))
-            flags.append(value_rules.check_ids("categories", (side, key), values, wrong, columns[counts]))
+            flags.append(rules.check_ids("categories", (side, key), values, wrong, columns[counts]))
         return flags
 
 
@@ -95,9 +93,9 @@ def _lists(target: Sequence[Mapping[str, Any]], key: str, packed: bool, device: 
     counts = torch.tensor([len(value) for value in values], dtype=torch.int64)
     if packed:
         rules.require_key("target", target, f"{key}_counts", packed=True)
-        given = target[0][f"{key}_counts"]
-        rules.counts("target", given, len(ids), f"{key}_counts")
-        counts = given.to(torch.int64, copy=True)
+        counts = target[0][f"{key}_counts"]
+        rules.counts("target", counts, len(ids), f"{key}_counts")
+        counts = counts.to(torch.int64, copy=True)
     return ids, arrays.to_device(counts, device)
 
 
@@ -115,7 +113,7 @@ def _check_lists(columns: Columns) -> Sequence[Tensor | None]:
         image = torch.cat([_image_ids(counts, len(ids)), _image_ids(columns[per_image], len(columns[name]))])
         key = place * (len(counts) + 1) + image
         wrong = is_among(key[: len(ids)], key[len(ids) :])
-        flags.append(value_rules.check_ids(rule, ("target", NEGATIVE), ids, wrong, counts))
+        flags.append(rules.check_ids(rule, ("target", NEGATIVE), ids, wrong, counts))
     return flags
 
 

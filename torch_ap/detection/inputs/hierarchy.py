@@ -74,20 +74,16 @@ class Hierarchy:
         if not self.parents or not _is_label_tensor(labels):
             return image  # `DetectionInputs.validate` raises for invalid labels
         rows, expanded_labels = _expand_labels(self._up, labels)
-        out = dict(image)
-        for key, value in image.items():
-            if key not in _IMAGE_LABELS and _has_rows(value, len(labels)):
-                out[key] = _select_rows(value, rows)
-        return out | {"labels": expanded_labels}
+        return {**_select_rows(image, rows), "labels": expanded_labels}
 
     def filter_verified(
         self, preds: Mapping[str, Any], truth: Mapping[str, Any], where: str, check_values: bool
     ) -> Mapping[str, Any]:
-        """Return the detections of the image's filter_verified classes; all detections without verification labels.
+        """Return the detections of the image's verified classes; all detections without image labels.
 
         Args:
-            preds: detections of the image, expand.
-            truth: ground truths of the image, expand.
+            preds: expanded detections of the image.
+            truth: expanded ground truths of the image.
             where: name of the ground truths in messages.
             check_values: whether to raise for a class that is both present and labelled as absent.
         """
@@ -98,26 +94,23 @@ class Hierarchy:
         image_labels = {key: truth[key] for key in _IMAGE_LABELS if key in truth}
         for key, value in image_labels.items():
             if not _is_label_tensor(value):
-                raise_invalid(
-                    f"{where}['{key}']", "must be a 1-D integer tensor of numbers that int64 represents", value
-                )
+                rule = "must be a 1-D integer tensor of numbers that int64 represents"
+                raise_invalid(f"{where}['{key}']", rule, value)
         nothing = true.new_empty(0, dtype=torch.int64)
         positive, negative = (image_labels.get(key, nothing).to(true.device, torch.int64) for key in _IMAGE_LABELS)
         present = torch.cat([true.to(torch.int64), _expand_labels(self._up, positive)[1]])
         if check_values and bool((wrong := torch.isin(negative, present)).any()):
             rule = f"must not contain a class of the image's ground truths or '{POSITIVE}'"
             raise_invalid(f"{where}['{NEGATIVE}']", rule, int(negative[wrong][0]))
-        filter_verified = torch.cat([present, _expand_labels(self._down, negative)[1]])
-        rows = torch.isin(labels.to(torch.int64), filter_verified.to(labels.device)).nonzero().squeeze(1)
-        return {
-            key: _select_rows(value, rows) if _has_rows(value, len(labels)) else value for key, value in preds.items()
-        }
+        verified = torch.cat([present, _expand_labels(self._down, negative)[1]])
+        rows = torch.isin(labels.to(torch.int64), verified.to(labels.device)).nonzero().squeeze(1)
+        return _select_rows(preds, rows)
 
 
 def expand_images(
     preds: Any, target: Any, hierarchy: Hierarchy, expand_preds: bool, inputs: DetectionInputs
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Return images for Open Images' rules: expand, and without detections of unverified classes."""
+    """Return images for Open Images' rules: expanded, and without detections of unverified classes."""
     for name, side in (("preds", preds), ("target", target)):
         if isinstance(side, Mapping):
             rule = "must be a list of dicts, one per image: Open Images' rules take no packed form"
@@ -129,11 +122,8 @@ def expand_images(
     target = [hierarchy.expand(image) for image in target]
     if expand_preds:
         preds = [hierarchy.expand(image) for image in preds]
-    filter_verified = [
-        hierarchy.filter_verified(p, t, f"target[{index}]", inputs.check_values)
-        for index, (p, t) in enumerate(zip(preds, target, strict=True))
-    ]
-    return filter_verified, target
+    images = enumerate(zip(preds, target, strict=True))
+    return [hierarchy.filter_verified(*pair, f"target[{i}]", inputs.check_values) for i, pair in images], target
 
 
 def _check_lengths(name: str, images: Sequence[Mapping[str, Any]], inputs: DetectionInputs) -> None:
@@ -144,14 +134,13 @@ def _check_lengths(name: str, images: Sequence[Mapping[str, Any]], inputs: Detec
     for index, image in enumerate(images):
         labels: Any = image.get("labels")
         for key in keys if _is_label_tensor(labels) else ():
-            value: Any = image.get(key)
-            has_length = value.ndim > 0 if isinstance(value, Tensor) else isinstance(value, list | tuple)
-            if has_length and len(value) != len(labels):
+            if _length(image.get(key)) not in (None, len(labels)):
                 rule = f"must have one entry for each of {len(labels)} scores or labels"
-                raise_invalid(f"{name}[{index}]['{key}']", rule, len(value))
+                raise_invalid(f"{name}[{index}]['{key}']", rule, len(image[key]))
 
 
 def _number_rows(image: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an image with the number of each row."""
     labels: Any = image.get("labels")
     if not _is_label_tensor(labels):
         return image
@@ -179,15 +168,19 @@ def _is_label_tensor(labels: Any) -> bool:
     return isinstance(labels, Tensor) and labels.ndim == 1 and rules.form_fits("labels", [labels], None)
 
 
-def _has_rows(value: Any, count: int) -> bool:
-    """Return whether a value has a row for each of ``count`` labels."""
-    if isinstance(value, Tensor):
-        return value.ndim > 0 and len(value) == count
-    return isinstance(value, list | tuple) and len(value) == count
+def _length(value: Any) -> int | None:
+    """Return the length of a tensor or list; None for other values."""
+    has_length = value.ndim > 0 if isinstance(value, Tensor) else isinstance(value, list | tuple)
+    return len(value) if has_length else None
 
 
-def _select_rows(value: Any, rows: Tensor) -> Any:
-    return value[rows] if isinstance(value, Tensor) else [value[row] for row in rows.tolist()]
+def _select_rows(image: Mapping[str, Any], rows: Tensor) -> dict[str, Any]:
+    """Return an image with the selected rows of all values that have a row for each label."""
+    out = dict(image)
+    for key, value in image.items():
+        if key not in _IMAGE_LABELS and _length(value) == len(image["labels"]):
+            out[key] = value[rows] if isinstance(value, Tensor) else [value[row] for row in rows.tolist()]
+    return out
 
 
 def _table(relatives: Mapping[int, list[int]]) -> tuple[Tensor, Tensor, Tensor]:

@@ -20,19 +20,21 @@ from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
 from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs import masks, rules
-from torch_ap.detection.inputs import rules as value_rules
 
-_Similarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+Columns: TypeAlias = dict[str, Tensor]
+OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
+Kind: TypeAlias = str | OwnSimilarity  # an ``iou_type``
+Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 SIDES = {"preds": "detection", "target": "ground_truth"}
-_INTEGER_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
-_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _RULES_OF_KEY = {
     "iscrowd": "COCO's and KITTI's",
     "difficult": "VOC's, Open Images' and KITTI's",
     "ignore": "LVIS's and KITTI's",
     "group_of": "Open Images'",
-} | dict.fromkeys(_LISTS, "LVIS's")
+} | dict.fromkeys(LISTS, "LVIS's")
 
 
 class Side:
@@ -93,7 +95,7 @@ class Side:
 
     def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
         """Return one key that images may lack, with zeros for missing values: uint8 flags or float64 areas."""
-        dtype = torch.uint8 if key in _INTEGER_FLAGS else torch.float64
+        dtype = torch.uint8 if key in FLAGS else torch.float64
         if not any(key in image for image in self.images):
             return torch.zeros(rows, dtype=dtype, device=device)
         filled = self._values(key, (), 0, dtype)[1]
@@ -104,7 +106,7 @@ class Side:
             # checked before the cast, which could turn another value into 0 or 1
             joined = joined.to(torch.float64) if joined.dtype in tensors.UNSIGNED else joined
             if check_values and joined.device.type == "cpu":
-                value_rules.check(("flags",), (self.name, key), joined, self.counts)
+                rules.check(("flags",), (self.name, key), joined, self.counts)
                 return joined.to(dtype)
             return torch.where((joined == 0) | (joined == 1), joined.to(dtype), 255)
         return joined.to(dtype)
@@ -118,16 +120,16 @@ class Side:
             known_keys: the keys that the metric reads.
         """
         keys = set().union(*[image.keys() for image in self.images])
-        candidates = _LISTS if keys.intersection(known_keys, _INTEGER_FLAGS) else _RULES_OF_KEY
+        candidates = LISTS if keys.intersection(known_keys, FLAGS) else _RULES_OF_KEY
         for key in (key for key in candidates if key in keys.difference(known_keys)):
             image = self._first_marked(key)
             if image is None:
                 continue
             where = self.name if self.packed else f"{self.name}[{image}]"
             rules_text = f"by {_RULES_OF_KEY[key]} rules, which this metric does not use"
-            if key in _LISTS:
+            if key in LISTS:
                 return f"`{where}['{key}']` lists categories {rules_text}: detections of all categories count"
-            flags = " and ".join(f"`{x}`" for x in known_keys if x in _INTEGER_FLAGS)
+            flags = " and ".join(f"`{x}`" for x in known_keys if x in FLAGS)
             alternative = f"; it reads {flags}" if flags else ""
             return f"`{where}['{key}']` marks objects {rules_text}: they count as all others{alternative}"
         return None
@@ -136,7 +138,7 @@ class Side:
         """Return the first image on CPU whose ``key`` has a set flag or a list that is not empty."""
         values = {index: image.get(key) for index, image in enumerate(self.images)}
         tensors_on_cpu = {index: x for index, x in values.items() if isinstance(x, Tensor) and x.is_cpu}
-        if key in _LISTS:
+        if key in LISTS:
             return next((index for index, x in tensors_on_cpu.items() if x.numel()), None)
         flags = tensors_on_cpu.values()
         if {(x.dtype, x.ndim) for x in flags} == {(torch.int64, 1)} and not torch.cat([*flags]).any():
@@ -157,73 +159,51 @@ def validate_packed(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def pair_ious(detections: Side, truths: Side, similarity: _Similarity | None) -> Tensor:
-    """Return the (P,) float64 similarities of all pairs: images in order, in each image row by row."""
-    if similarity is not None:
-        values = _similarities(detections, truths, similarity)
-    elif not detections.packed:
-        rules.require_key("preds", detections.images, "ious")
-        values = [image["ious"] for image in detections.images]
-        for image, value in enumerate(values):
-            _check_pairs(f"preds[{image}]['ious']", "must have", value, detections, truths, image)
+def pair_ious(detections: Side, truths: Side, similarity: OwnSimilarity | None) -> Tensor:
+    """Return the (P,) float64 similarities of all pairs: images in order, in each image row by row.
+
+    Args:
+        detections: predictions, with ``ious`` unless there is a function.
+        truths: targets.
+        similarity: the user's function of the two dicts of an image.
+    """
+    packed = detections.packed
+    if packed and similarity is not None:
+        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
+    if similarity is None:
+        rules.require_key("preds", detections.images, "ious", packed=packed)
+    if packed:
+        values = [detections.images[0]["ious"]]
+        total = [int((detections.counts * truths.counts).sum())] if detections.counts.is_cpu else None
+        if not rules.form_fits("ious", values, total):
+            rules.raise_invalid_column("preds", "ious", values, total, packed=True)
     else:
-        return _packed_ious(detections, truths)
+        values = [_image_similarity(detections, truths, similarity, image) for image in range(len(detections.images))]
     if not values:
         return torch.empty(0, dtype=torch.float64)
-    return torch.cat([value_rules.similarities(value.detach().reshape(-1)) for value in values])
+    return torch.cat([rules.similarities(value.detach().reshape(-1)) for value in values])
 
 
-def _similarities(detections: Side, truths: Side, similarity: _Similarity) -> list[Tensor]:
-    """Return the results of the user's function for the images with both detections and ground truths."""
-    if detections.packed:
-        raise ValueError("`preds` and `target` must be lists of dicts, one per image, where `iou_type` is a function")
-    values = []
-    for image, (preds, target) in enumerate(zip(detections.images, truths.images, strict=True)):
-        device = preds["labels"].device
-        value = torch.empty(0, device=device)
-        if detections.lengths[image] and truths.lengths[image]:
-            value = plain_result("iou_type", _call_similarity(similarity, preds, target, image))
-            _check_pairs("iou_type", f"must return, for image {image}, a tensor of", value, detections, truths, image)
-        values.append(value.to(device))
-    return values
-
-
-def _call_similarity(similarity: _Similarity, preds: Mapping[str, Any], target: Mapping[str, Any], image: int) -> Any:
-    """Call the user's function, and add the image index to its exception."""
-    try:
-        return similarity(preds, target)
-    except Exception as error:
-        if hasattr(error, "add_note"):  # from Python 3.11 on
-            error.add_note(f"`iou_type` was called with `preds[{image}]` and `target[{image}]`")
-        raise
-
-
-def _check_pairs(argument: str, rule: str, value: Any, detections: Side, truths: Side, image: int) -> None:
-    """Raise ValueError unless the value has one number per pair of an image."""
+def _image_similarity(detections: Side, truths: Side, similarity: OwnSimilarity | None, image: int) -> Tensor:
+    """Return the (D, G) similarities of the pairs of an image; the function is only called if there are pairs."""
+    preds, target = detections.images[image], truths.images[image]
     shape = (detections.lengths[image], truths.lengths[image])
+    argument, rule = f"preds[{image}]['ious']", "must have"
+    value: Any = preds["ious"] if similarity is None else torch.empty(0, device=preds["labels"].device)
+    if similarity is not None and shape[0] and shape[1]:
+        try:
+            returned = similarity(preds, target)
+        except Exception as error:
+            if hasattr(error, "add_note"):  # from Python 3.11 on
+                error.add_note(f"`iou_type` was called with `preds[{image}]` and `target[{image}]`")
+            raise
+        argument, rule = "iou_type", f"must return, for image {image}, a tensor of"
+        value = plain_result(argument, returned)
     is_empty = isinstance(value, Tensor) and not value.numel() and not shape[0] * shape[1]
     if not is_empty:
         tensors.check_returned(argument, f"{rule} shape {shape}", value, shape)
-
-
-def _packed_ious(detections: Side, truths: Side) -> Tensor:
-    """Return the similarities of the packed form."""
-    key = "ious"
-    rules.require_key("preds", detections.images, key, packed=True)
-    values = [image[key] for image in detections.images]
-    total = None
-    if detections.counts.device.type == "cpu":
-        total = [int((detections.counts * truths.counts).sum())]
-    if not rules.form_fits(key, values, total):
-        rules.raise_invalid_column("preds", key, values, total, packed=True)
-    ious: Tensor = values[0]
-    return value_rules.similarities(ious.detach())
-
-
-Columns: TypeAlias = dict[str, Tensor]
-OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
-Kind: TypeAlias = str | OwnSimilarity  # an ``iou_type``
-Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    result: Tensor = value if similarity is None else value.to(preds["labels"].device)
+    return result
 
 
 @dataclass(frozen=True)
@@ -298,8 +278,22 @@ class DetectionInputs:
         return self.validate([], [])[0]
 
     def select_images(self, columns: Columns, selected: Tensor) -> Columns:
-        """Return the columns of the selected images, see :func:`select_images`."""
-        return select_images(columns, selected)
+        """Return the columns of the images where ``selected``, (B,) bool, is true."""
+        pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
+        chosen = {"pair_ious": selected.repeat_interleave(pairs)}
+        for prefix in SIDES.values():
+            rows = chosen[prefix] = selected.repeat_interleave(columns[f"{prefix}s_per_image"])
+            if (edges := columns.get(f"{prefix}_edges_per_mask")) is not None:
+                chosen[f"{prefix}_mask_edges"] = rows.repeat_interleave(edges)
+        for name, counts in columns.items():
+            if name.endswith("_per_image") and (ids := name.removesuffix("_per_image")) in columns:
+                chosen[ids] = selected.repeat_interleave(counts)
+        result = {}
+        for name, column in columns.items():
+            side = "detection" if name.startswith("detection_") else "ground_truth"
+            per_image = name.endswith("per_image") or name == "image_sizes"
+            result[name] = column[selected if per_image else chosen.get(name, chosen[side])]
+        return result
 
     def validate(self, preds: Images, target: Images, *, copy: bool = True) -> tuple[Columns, Tensor | None]:
         """Validate images and return their columns; the input tensors are neither stored nor changed.
@@ -353,13 +347,13 @@ class DetectionInputs:
             message = None if column.warning is None else column.warning(columns[f"ground_truth_{column.key}"])
             if column.suspect_rule is not None:
                 values, counts = columns[f"detection_{column.key}"], columns["detections_per_image"]
-                message = value_rules.box_format_warning(values, column.suspect_rule, counts)
+                message = rules.box_format_warning(values, column.suspect_rule, counts)
             if message is not None:
                 warn_caller(message, UserWarning)
 
     def needs_more_rows(self, columns: Columns) -> bool:
         """Whether warnings about rows need more images."""
-        return len(columns["ground_truth_labels"]) < value_rules.FEW_ANGLES and any(x.warning for x in self.rows)
+        return len(columns["ground_truth_labels"]) < rules.FEW_ANGLES and any(x.warning for x in self.rows)
 
     def check_stored(self, columns: Columns) -> Tensor | None:
         """Check columns in the layout of the state, as in a checkpoint.
@@ -417,17 +411,17 @@ class DetectionInputs:
         flags = []
         for name, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
-            flags.append(value_rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
+            flags.append(rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
             further = self.of_truths if name == "target" else ("scores", *self.of_detections)
-            rule_names: dict[str, tuple[str, ...]] = {key: (value_rules.RULE_OF[key],) for key in further}
+            rule_names: dict[str, tuple[str, ...]] = {key: (rules.RULE_OF[key],) for key in further}
             rule_names |= {"area": ("size",)} if self.areas_required and "area" in further else {}
             rule_names |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
             for key, names in rule_names.items():
-                flags.append(value_rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))
+                flags.append(rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))
         if self.pairs:
             pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
             owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")
-            flags.append(value_rules.check(("ious",), owner, columns["pair_ious"], pairs))
+            flags.append(rules.check(("ious",), owner, columns["pair_ious"], pairs))
         return any_broken(flags)
 
 
@@ -435,25 +429,6 @@ def any_broken(flags: Sequence[Tensor | None]) -> Tensor | None:
     """Return the rules that any of the (R,) flags marks as broken; None without flags."""
     tensors = [flag for flag in flags if flag is not None]
     return torch.stack(tensors).any(0) if tensors else None
-
-
-def select_images(columns: Columns, selected: Tensor) -> Columns:
-    """Return the columns of the images where ``selected``, (B,) bool, is true."""
-    pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
-    chosen = {"pair_ious": selected.repeat_interleave(pairs)}
-    for prefix in SIDES.values():
-        rows = chosen[prefix] = selected.repeat_interleave(columns[f"{prefix}s_per_image"])
-        if (edges := columns.get(f"{prefix}_edges_per_mask")) is not None:
-            chosen[f"{prefix}_mask_edges"] = rows.repeat_interleave(edges)
-    for name, counts in columns.items():
-        if name.endswith("_per_image") and (ids := name.removesuffix("_per_image")) in columns:
-            chosen[ids] = selected.repeat_interleave(counts)
-    result = {}
-    for name, column in columns.items():
-        side = "detection" if name.startswith("detection_") else "ground_truth"
-        per_image = name.endswith("per_image") or name == "image_sizes"
-        result[name] = column[selected if per_image else chosen.get(name, chosen[side])]
-    return result
 
 
 def image_ids(counts: Tensor) -> Tensor:

@@ -1,9 +1,7 @@
-"""Rules for the values in columns of images: sizes of boxes, flags, scores.
+"""Rules for images: the form of lists of dicts or of dicts with ``counts``, and the values in their columns.
 
-As in :mod:`torch_ap.core.base.tensors`, values are checked immediately on CPU; on an accelerator each rule returns a
-flag.
-
-Rules for the form of images: lists of dicts, or dicts with ``counts``. Messages name the list, image and key.
+Messages name the list, image and key. As in :mod:`torch_ap.core.base.tensors`, values are checked immediately on CPU;
+on an accelerator each rule returns a flag.
 """
 
 import math
@@ -17,6 +15,9 @@ from torch import Tensor
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
 from torch_ap.core.base.tensors import SCORES, UNSIGNED, Rule
 
+FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
+LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+_INTEGERS = ("labels", "counts", *LISTS)
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # its fourth power is finite
 _MOST_LONG = 1e300  # differences are finite
@@ -66,12 +67,10 @@ def _numbers(argument: str, rule: str, **limits: float) -> ImageRule:
 
 def _sizes(box_format: str) -> ImageRule:
     """Return the rule that ground-truth boxes have no negative size, as sizes read as corners may have."""
-    rule = "have x1 <= x2 and y1 <= y2" if box_format == "xyxy" else "have no negative width or height"
-    return ImageRule(
-        "boxes` in `target",
-        f"must {rule}, by `box_format='{box_format}'`",
-        lambda x: x[:, 2:] < (x[:, :2] if box_format == "xyxy" else 0),
-    )
+    corners = box_format == "xyxy"
+    rule = f"must have {'x1 <= x2 and y1 <= y2' if corners else 'no negative width or height'}"
+    rule = f"{rule}, by `box_format='{box_format}'`"
+    return ImageRule("boxes` in `target", rule, lambda x: x[:, 2:] < (x[:, :2] if corners else 0))
 
 
 def _crosses_itself(quadrilaterals: Tensor) -> Tensor:
@@ -100,9 +99,7 @@ RULES: dict[str, ImageRule] = {
     "area": _numbers("area", "must be finite", low=-_MOST, high=_MOST),
     "ious": _numbers("ious", "must be at most 1, and no NaN", high=MOST_SIMILAR),
     "counts": ImageRule("counts", "must be at least 0 and add up to the number of rows", lambda x: x < 0),
-    "xyxy": _sizes("xyxy"),
-    "xywh": _sizes("xywh"),
-    "cxcywh": _sizes("cxcywh"),
+    **{box_format: _sizes(box_format) for box_format in ("xyxy", "xywh", "cxcywh")},
     "keypoints": _numbers("keypoints", "must be finite", low=-_MOST, high=_MOST),
     "visibility": ImageRule(
         "keypoints` in `target",
@@ -131,8 +128,7 @@ RULES: dict[str, ImageRule] = {
     "categories": ImageRule("labels` and `..._category_ids", "must be categories of `frequencies`", lambda x: x),
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
-_FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
-RULE_OF = {"scores": "scores", "area": "area", "row": "size"} | dict.fromkeys(_FLAGS, "flags")
+RULE_OF = {"scores": "scores", "area": "area", "row": "size"} | dict.fromkeys(FLAGS, "flags")
 _PLACES = {name: place for place, name in enumerate(RULES)}
 
 
@@ -159,7 +155,10 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: 
             if bool(broken):
                 bad = rule.offends(values)
                 row = int(bad.reshape(len(values), -1).any(1).nonzero()[0])
-                raise_invalid(_location(owner, row, counts), rule.rule, _row_excerpt(values[row], bad[row]))
+                excerpt = values[row]
+                if excerpt.ndim > 1:  # the first part of the row that breaks the rule
+                    excerpt = excerpt[bad[row].reshape(len(excerpt), -1).any(1)][0]
+                raise_invalid(_location(owner, row, counts), rule.rule, excerpt.tolist())
         else:
             flags = _flag(name, broken) if flags is None else flags | _flag(name, broken)
     return flags
@@ -209,10 +208,8 @@ def box_format_warning(boxes: Tensor, box_format: str, counts: Tensor) -> str | 
 
 def radians_warning(boxes: Tensor) -> str | None:
     """Return a warning about (N, 5) rotated boxes whose angles, in degrees, are spread like radians, or None."""
-    angles = boxes[:, 4].abs()
-    if len(angles) < FEW_ANGLES or float(angles.max()) > math.pi:
-        return None
-    if float(boxes[:, 4].to(torch.float64).std()) < _LEAST_SPREAD:
+    angles = boxes[:, 4].to(torch.float64)
+    if len(angles) < FEW_ANGLES or float(angles.abs().max()) > math.pi or float(angles.std()) < _LEAST_SPREAD:
         return None
     return (
         "`box_format` has angles in degrees, but all angles in `target` are in [-pi, pi]; if they are radians, convert "
@@ -220,35 +217,33 @@ def radians_warning(boxes: Tensor) -> str | None:
     )
 
 
-def label_mismatch_warning(preds: Tensor, target: Tensor, images: int) -> str | None:
-    """Return a warning if the (D,) and (G,) labels of the images have none in common, so that all values are 0."""
-    if images < _FEW_IMAGES or not len(preds) or not len(target):
-        return None
-    if bool((target == preds[0]).any() | (preds == target[0]).any()):  # nearly always true, and far faster
-        return None
-    ours, theirs = torch.unique(preds), torch.unique(target)
-    if bool(torch.isin(ours, theirs).any()):
-        return None
-    return (
-        f"no label in `preds`, {short_repr(ours.tolist())}, occurs in `target`, {short_repr(theirs.tolist())}, so no "
-        "detection can match: do both use the same class numbers?"
-    )
-
-
 def warn_if_no_label_in_common(settings: Any, columns: Mapping[str, Tensor]) -> bool:
-    """Warn if no label occurs on both sides, and return whether it did. Waits for an accelerator.
+    """Warn if the detections and ground truths have no label in common, so that all values are 0.
+
+    Waits for an accelerator.
 
     Args:
         settings: settings of the metric; there is no warning without ``check_values`` and with ``average="micro"``.
         columns: all images, or their matches.
+
+    Returns:
+        Whether there was a warning.
     """
+    preds, target = columns["detection_labels"], columns["ground_truth_labels"]
     if not settings.check_values or getattr(settings, "average", None) == "micro":
         return False
-    labels = columns["detection_labels"], columns["ground_truth_labels"]
-    message = label_mismatch_warning(*labels, len(columns["detections_per_image"]))
-    if message is not None:
-        warn_caller(message, UserWarning)
-    return message is not None
+    if len(columns["detections_per_image"]) < _FEW_IMAGES or not len(preds) or not len(target):
+        return False
+    if bool((target == preds[0]).any() | (preds == target[0]).any()):  # nearly always true, and far faster
+        return False
+    detected, true = torch.unique(preds), torch.unique(target)
+    if bool(torch.isin(detected, true).any()):
+        return False
+    labels = f"{short_repr(detected.tolist())}, occurs in `target`, {short_repr(true.tolist())}"
+    warn_caller(
+        f"no label in `preds`, {labels}, so no detection can match: do both use the same class numbers?", UserWarning
+    )
+    return True
 
 
 def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, counts: Tensor) -> Tensor | None:
@@ -288,18 +283,10 @@ def _image_index(row: int, counts: Tensor) -> int:
     return int(torch.searchsorted(counts.cumsum(0), row, right=True))
 
 
-def _row_excerpt(row: Tensor, bad: Tensor) -> Any:
-    """Return the part of a row for a message: of a row with more dimensions the first part that breaks the rule."""
-    return (row[bad.reshape(len(row), -1).any(1)][0] if row.ndim > 1 else row).tolist()
-
-
 def _flag(name: str, broken: Tensor) -> Tensor:
     flags = torch.zeros(len(RULES), dtype=torch.bool, device=broken.device)
     flags[_PLACES[name]] = broken
     return flags
-
-
-_INTEGERS = ("labels", "counts", "neg_category_ids", "not_exhaustive_category_ids")
 
 
 def lists(preds: Any, target: Any) -> None:
@@ -378,7 +365,7 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
         return not dtype.is_floating_point and dtype not in (torch.bool, torch.uint64)
     if key == "scores":
         return dtype in SCORES
-    return dtype != torch.bool or key in ("iscrowd", "difficult", "ignore", "group_of")
+    return dtype != torch.bool or key in FLAGS
 
 
 def require_key(name: str, items: Sequence[Mapping[str, Any]], key: str, *, packed: bool = False) -> None:
