@@ -17,7 +17,7 @@ from torch_ap.detection.matching.candidate_pairs import Pairs
 from torch_ap.detection.matching.shapes import shape_settings_of
 from torch_ap.detection.rules.coco_numbers import thresholds_of
 from torch_ap.detection.shapes import boxes as upright
-from torch_ap.detection.shapes import intervals, keypoints, rotated
+from torch_ap.detection.shapes import keypoints, rotated
 from torch_ap.detection.shapes.boxes import PairIoU
 
 Triples = tuple[Tensor, Tensor, Tensor]
@@ -354,7 +354,7 @@ def interval_iou(preds: Tensor, target: Tensor, *, iscrowd: Tensor | None = None
     """
     crowd = _validate(preds, target, 2, ("intervals", "exact", "order"), iscrowd)
     one, two = (segments.as_float64(x.detach()) for x in (preds, target))
-    return _all_similarities(intervals.coco_pairs(one, two, crowd), preds, target)
+    return _all_similarities(upright.interval_pairs(one, two, crowd), preds, target)
 
 
 def keypoint_similarity(

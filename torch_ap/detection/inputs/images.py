@@ -38,7 +38,13 @@ _RULES_OF_KEY = {
 
 
 class Side:
-    """Predictions or targets to convert to columns; with ``copy``, the columns do not share memory with them."""
+    """Predictions or targets to convert to columns.
+
+    Attributes:
+        lengths: the number of rows of each dict.
+        counts: (B,) int64, the number of rows of each image, on the device of the labels.
+        copy: whether columns must not share memory with the input.
+    """
 
     def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool, copy: bool) -> None:
         self.name, self.prefix, self.images, self.packed, self.copy = name, SIDES[name], images, packed, copy
@@ -50,15 +56,10 @@ class Side:
         if packed:
             rules.require_key(name, images, "counts")
             rules.counts(name, images[0]["counts"], self.lengths[0])
-        self.counts = self._counts()
-
-    def _counts(self) -> Tensor:
-        """Return the (B,) int64 rows per image, on the device of the labels."""
-        if self.packed:
-            counts: Tensor = self.images[0]["counts"]
-            return arrays.to_device(counts.to(torch.int64, copy=True), self.images[0]["labels"].device)
-        counts = torch.tensor(self.lengths, dtype=torch.int64)
-        return arrays.to_device(counts, self.images[0]["labels"].device) if self.images else counts
+            counts = images[0]["counts"].to(torch.int64, copy=True)
+        else:
+            counts = torch.tensor(self.lengths, dtype=torch.int64)
+        self.counts: Tensor = arrays.to_device(counts, images[0]["labels"].device) if images else counts
 
     def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
         """Return one key of all images, concatenated; with ``real``, integers become float64."""
@@ -261,9 +262,9 @@ class DetectionInputs:
     def states(self) -> tuple[str, ...]:
         """Names of all columns, in a fixed order."""
         names = []
-        for side, further in (("detection", ("scores", *self.of_detections)), ("ground_truth", self.of_truths)):
-            rows = self.rows_of(side)
-            names += [f"{side}_{key}" for key in ("labels", *further) if key not in rows] + [f"{side}s_per_image"]
+        for side in SIDES.values():
+            rows, keys = self.rows_of(side), ("labels", *self._further_keys(side))
+            names += [f"{side}_{key}" for key in keys if key not in rows] + [f"{side}s_per_image"]
             names += [f"{side}_{key}" for key in rows]
             names += [f"{side}_mask_edges", f"{side}_edges_per_mask"] if self.masks else []
         names += ["image_sizes"] if self.masks else []
@@ -272,6 +273,10 @@ class DetectionInputs:
     def rows_of(self, side: str) -> dict[str, RowColumn]:
         """Return the shape columns of ``side``, "detection" or "ground_truth", by key."""
         return {column.key: column for column in self.rows if column.rules(side) is not None}
+
+    def _further_keys(self, side: str) -> tuple[str, ...]:
+        """Return the keys of ``side`` in addition to labels and shapes."""
+        return ("scores", *self.of_detections) if side == "detection" else self.of_truths
 
     def empty(self) -> Columns:
         """Return the columns of zero images."""
@@ -313,8 +318,8 @@ class DetectionInputs:
             rules.lists(preds, target)
         sides = [Side(name, images, packed, copy) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
         columns: Columns = {}
-        for side, further in zip(sides, (("scores", *self.of_detections), self.of_truths), strict=True):
-            columns |= self._rows(side, further)
+        for side in sides:
+            columns |= self._rows(side)
         if len(columns["detections_per_image"]) != len(columns["ground_truths_per_image"]):
             raise ValueError(
                 "`preds` and `target` must have `counts` of the same length, got "
@@ -386,11 +391,11 @@ class DetectionInputs:
             raise_invalid("pair_ious", rule, len(columns["pair_ious"]))
         return self._broken_rules(columns) if self.check_values else None
 
-    def _rows(self, side: Side, further: tuple[str, ...]) -> Columns:
+    def _rows(self, side: Side) -> Columns:
         """Return the labels, counts, shapes and further columns of one side."""
         labels, shapes = side.column("labels"), self.rows_of(side.prefix)
         columns = {f"{side.prefix}_labels": labels, f"{side.prefix}s_per_image": side.counts}
-        for key in (key for key in further if key not in shapes):
+        for key in (key for key in self._further_keys(side.prefix) if key not in shapes):
             if key == "area" and self.areas_required:
                 rules.require_key(side.name, side.images, key, packed=side.packed)
             columns[f"{side.prefix}_{key}"] = (
@@ -412,9 +417,10 @@ class DetectionInputs:
         for name, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
             flags.append(rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
-            further = self.of_truths if name == "target" else ("scores", *self.of_detections)
-            rule_names: dict[str, tuple[str, ...]] = {key: (rules.RULE_OF[key],) for key in further}
-            rule_names |= {"area": ("size",)} if self.areas_required and "area" in further else {}
+            rule_names: dict[str, tuple[str, ...]] = {
+                key: ("size" if key == "area" and self.areas_required else rules.RULE_OF[key],)
+                for key in self._further_keys(prefix)
+            }
             rule_names |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
             for key, names in rule_names.items():
                 flags.append(rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))

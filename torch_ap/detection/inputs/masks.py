@@ -32,10 +32,8 @@ def columns_of_images(
     sizes = []
     for place, (d_size, g_size) in enumerate(zip(sides["detection"].sizes, sides["ground_truth"].sizes, strict=True)):
         if d_size is not None and g_size is not None and d_size != g_size:
-            raise ValueError(
-                f"`preds[{place}]['masks']` and `target[{place}]['masks']` must have the same height and width, got "
-                f"{d_size} and {g_size}"
-            )
+            both = f"`preds[{place}]['masks']` and `target[{place}]['masks']`"
+            raise ValueError(f"{both} must have the same height and width, got {d_size} and {g_size}")
         sizes.append(d_size or g_size or (0, 0))
     columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
     for side, (edges, lengths, _) in sides.items():
@@ -49,27 +47,25 @@ def _read_side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
     coded = [place for place, x in enumerate(masks) if not isinstance(x, Tensor | DecodedMasks)]
     for place in coded:
         if not isinstance(masks[place], list | tuple):
-            raise_invalid(
-                f"{name}[{place}]['masks']",
-                "must be a tensor, or a list of dicts with 'size' and 'counts'",
-                Plain(type(masks[place]).__name__),
-            )
+            rule = "must be a tensor, or a list of dicts with 'size' and 'counts'"
+            raise_invalid(f"{name}[{place}]['masks']", rule, Plain(type(masks[place]).__name__))
     codes = [masks[place] for place in coded]
 
     def code_name(image: int, mask: int) -> str:
         return f"`{name}[{coded[image]}]['masks'][{mask}]`"
 
+    for place, x in enumerate(masks):
+        if isinstance(x, Tensor):
+            masks[place] = _validate_dense(f"`{name}[{place}]['masks']`", x)
+        if len(masks[place]) != len(images[place]["labels"]):
+            count = len(images[place]["labels"])
+            got = len(masks[place])
+            raise ValueError(f"`{name}[{place}]['masks']` must have one mask for each of {count} labels, got {got}")
     if len(coded) == len(masks):
-        _check_counts(name, images, list(map(len, codes)))
         return run_lengths.decode(codes, code_name)
     for place, image in zip(coded, run_lengths.decode_images(codes, code_name), strict=True):
         masks[place] = image
-    decoded = [
-        x if isinstance(x, DecodedMasks) else _validate_dense(f"`{name}[{place}]['masks']`", x)
-        for place, x in enumerate(masks)
-    ]
-    _check_counts(name, images, list(map(len, decoded)))
-    return _concatenate_masks(decoded)
+    return _concatenate_masks(masks)
 
 
 def _concatenate_masks(images: list[Tensor | DecodedMasks]) -> Decoded:
@@ -88,15 +84,6 @@ def _concatenate_masks(images: list[Tensor | DecodedMasks]) -> Decoded:
     return Decoded(edges, lengths, sizes)
 
 
-def _check_counts(name: str, images: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> None:
-    """Raise ValueError if the number of masks of an image differs from the number of its labels."""
-    for place, (image, count) in enumerate(zip(images, counts, strict=True)):
-        if count != len(image["labels"]):
-            raise ValueError(
-                f"`{name}[{place}]['masks']` must have one mask for each of {len(image['labels'])} labels, got {count}"
-            )
-
-
 def _validate_dense(where: str, masks: Tensor) -> Tensor:
     """Return masks as (N, H, W), from (N, H, W) or torchvision's (N, 1, H, W); 0 by 0 without masks."""
     if masks.ndim == 4 and masks.shape[1] == 1:
@@ -104,9 +91,8 @@ def _validate_dense(where: str, masks: Tensor) -> Tensor:
     if masks.numel() and masks.ndim != 3:
         raise ValueError(f"{where} must have shape (N, height, width), got {tuple(masks.shape)}")
     if masks.numel() and (masks.is_floating_point() or masks.is_complex()):
-        raise ValueError(
-            f"{where} must be a bool or integer tensor, got {masks.dtype}; threshold it, as in `masks > 0.5`"
-        )
+        rule = "must be a bool or integer tensor"
+        raise ValueError(f"{where} {rule}, got {masks.dtype}; threshold it, as in `masks > 0.5`")
     return masks if masks.ndim == 3 and len(masks) else masks.reshape(len(masks), 0, 0)
 
 
@@ -134,7 +120,5 @@ def check_edges(edges: Tensor, lengths: Tensor, pixels: Tensor, name: str) -> No
         inside = (edges >= 0) & (edges <= pixels[mask])
         fits = bool(inside.all() & ((edges[1:] >= edges[:-1]) | (mask[1:] != mask[:-1])).all())
     if not fits:
-        raise ValueError(
-            f"`{name}_mask_edges` must have `{name}_edges_per_mask` edges of each mask, in pairs, ascending and within "
-            "its image"
-        )
+        rule = f"must have `{name}_edges_per_mask` edges of each mask, in pairs, ascending and within its image"
+        raise ValueError(f"`{name}_mask_edges` {rule}")

@@ -25,9 +25,9 @@ from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind, OwnSimilarity, RowColumn, image_ids
 from torch_ap.detection.inputs.rules import RULES, radians_warning, similarities
 from torch_ap.detection.matching.stored import StoredMatches
-from torch_ap.detection.shapes import boundaries, boxes, intervals, keypoints, masks, rotated
+from torch_ap.detection.shapes import boundaries, boxes, keypoints, masks, rotated
 from torch_ap.detection.shapes.boundaries import MaskColumns
-from torch_ap.detection.shapes.boxes import PairIoU
+from torch_ap.detection.shapes.boxes import PairIoU, pairs_above
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,13 +141,14 @@ def interval_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG
 
 def interval_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
     """Return the lengths."""
-    return intervals.length(segments.as_float64(columns[f"{side}_intervals"]))
+    start, end = segments.as_float64(columns[f"{side}_intervals"]).unbind(1)
+    return end - start
 
 
 def interval_similarity(compared: Compared) -> PairIoU:
     """Return the IoU of intervals."""
     detected, true = (segments.as_float64(side) for side in compared.sides("intervals"))
-    return intervals.coco_pairs(detected, true, compared.crowd)
+    return boxes.interval_pairs(detected, true, compared.crowd)
 
 
 def center_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
@@ -168,12 +169,6 @@ def center_similarity(compared: Compared) -> PairIoU:
 def unlabelled(columns: Columns) -> Tensor:
     """Whether each ground truth has no labelled point: (G,) bool."""
     return keypoints.is_unlabelled(columns["ground_truth_keypoints"])
-
-
-def pairs_above(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the pairs whose value is at least ``least``."""
-    kept = (value >= least).nonzero().squeeze(1)
-    return d[kept], g[kept], value[kept]
 
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]

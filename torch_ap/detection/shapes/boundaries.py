@@ -16,7 +16,7 @@ from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import segments
 from torch_ap.detection.shapes import masks
-from torch_ap.detection.shapes.boxes import Spanned
+from torch_ap.detection.shapes.boxes import Spanned, pairs_above
 
 MaskColumns: TypeAlias = tuple[Tensor, Tensor, Tensor]  # edges, edges per mask, sizes of their images
 
@@ -167,9 +167,7 @@ def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> S
         (d_rows, d_place), (g_rows, g_place) = (torch.unique(x, return_inverse=True) for x in (d, g))
         d_boundaries, g_boundaries = map(_boundary_masks, sides, (detections, truths), (d_rows, g_rows))
         boundary_iou = masks.coco_pairs(d_boundaries, g_boundaries, crowd[g_rows])(d_place, g_place, 0.0)[2]
-        value = torch.where(crowd[g], value, torch.minimum(value, boundary_iou))
-        places = (value >= least).nonzero().squeeze(1)
-        return d[places], g[places], value[places]
+        return pairs_above(d, g, torch.where(crowd[g], value, torch.minimum(value, boundary_iou)), least)
 
     return replace(whole, pair_iou=overlapping)
 

@@ -1,7 +1,7 @@
-"""Intersection over union of boxes, pair by pair, with the operations of COCO's C code in the same order.
+"""Intersection over union of boxes and of intervals, pair by pair, in COCO's order of operations.
 
-This order (corners as x + w, union as area + area - intersection, float64 throughout) makes every IoU, and so every
-comparison with a threshold, bit-identical to pycocotools.
+COCO's C code uses corners as x + w, union as area + area - intersection, and float64 throughout. The same order makes
+every IoU, and so every comparison with a threshold, bit-identical to pycocotools.
 """
 
 from collections.abc import Callable
@@ -173,11 +173,8 @@ def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
     sizes = [(box[2] - box[0] + pixel) * (box[3] - box[1] + pixel) for box in (d_sides, g_sides)]
 
     def extent(axis: int, d: Tensor, g: Tensor) -> Tensor:
-        return (
-            torch.minimum(d_sides[axis + 2][d], g_sides[axis + 2][g])
-            - torch.maximum(d_sides[axis][d], g_sides[axis][g])
-            + pixel
-        )
+        end = torch.minimum(d_sides[axis + 2][d], g_sides[axis + 2][g])
+        return end - torch.maximum(d_sides[axis][d], g_sides[axis][g]) + pixel
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         wide = extent(0, d, g)
@@ -186,7 +183,7 @@ def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
         d, g, wide, high = _filter(high > 0, d, g, wide, high)
         inter = wide * high
         value = inter / (sizes[0][d] + sizes[1][g] - inter)
-        return _filter(value >= least, d, g, value) if least > 0 else (d, g, value)
+        return pairs_above(d, g, value, least) if least > 0 else (d, g, value)
 
     return overlapping
 
@@ -237,6 +234,38 @@ def pairs_of_images(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
     return d, torch.arange(len(d), device=d.device) - offsets[d] + first[d]
 
 
+def interval_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> PairIoU:
+    """Return the function of the IoU of rows of two sets of intervals: i / (a + b - i), and i / a for a crowd.
+
+    Disjoint intervals have an IoU of 0.
+
+    Args:
+        detections: (D, 2) start and end, float64.
+        truths: (G, 2).
+        crowd: (G,) bool.
+    """
+    sides = [side.t().contiguous() for side in (detections, truths)]
+    lengths = [end - start for start, end in sides]
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        inter = torch.minimum(sides[0][1][d], sides[1][1][g]) - torch.maximum(sides[0][0][d], sides[1][0][g])
+        if least > 0:
+            d, g, inter = _filter(inter > 0, d, g, inter)
+        own = lengths[0][d]
+        union = torch.where(crowd[g], own, own + lengths[1][g] - inter)
+        value = torch.where(inter > 0, inter / union, 0)
+        return pairs_above(d, g, value, least) if least > 0 else (d, g, value)
+
+    return overlapping
+
+
+def pairs_above(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the pairs whose value is at least ``least``."""
+    rows = (value >= least).nonzero().squeeze(1)
+    return d.index_select(0, rows), g.index_select(0, rows), value.index_select(0, rows)
+
+
 def _filter(flags: Any, *columns: Any) -> tuple[Any, ...]:
+    """Return the values of columns where the flags are true."""
     places = arrays.places(flags)
     return tuple(arrays.take(column, places) for column in columns)

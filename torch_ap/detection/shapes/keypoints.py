@@ -16,7 +16,7 @@ from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.cached import memoize
 from torch_ap.core.ranking import segments
-from torch_ap.detection.shapes.boxes import PairIoU
+from torch_ap.detection.shapes.boxes import PairIoU, pairs_above
 
 # COCO's sigmas of nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles
 SIGMAS = tuple(x / 10 for x in (0.26, *(y for y in (0.25, 0.35, 0.79, 0.72, 0.62, 1.07, 0.87, 0.89) for _ in range(2))))
@@ -74,10 +74,7 @@ def coco_pairs(detections: Tensor, truths: Tensor, areas: Tensor, boxes: Tensor,
         if least > 0:
             d, g = pose.near(d, g, least)
         value = pose.similarity(d, g, least)
-        if least <= 0:
-            return d, g, value
-        places = (value >= least).nonzero().squeeze(1)
-        return d.index_select(0, places), g.index_select(0, places), value.index_select(0, places)
+        return pairs_above(d, g, value, least) if least > 0 else (d, g, value)
 
     return overlapping
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_ap.core.base.options import RotatedFormat, allowed_values
 from torch_ap.core.ranking import segments
-from torch_ap.detection.shapes.boxes import PairIoU
+from torch_ap.detection.shapes.boxes import PairIoU, pairs_above
 
 FORMATS = allowed_values(RotatedFormat)
 _PAIRS_A_CHUNK = {"cpu": 1 << 13}  # pairs whose polygons stay in a processor's cache from step to step
@@ -73,8 +73,7 @@ def coco_pairs(detections: Tensor, truths: Tensor, box_format: str, crowd: Tenso
         value = inter / (near[2] + near[4] * (near[3] - inter))
         if least <= 0:
             return d, g, torch.zeros_like(d_area).scatter_(0, places, value)
-        reached = (value >= least).nonzero().squeeze(1)
-        return near[0].index_select(0, reached), near[1].index_select(0, reached), value.index_select(0, reached)
+        return pairs_above(near[0], near[1], value, least)
 
     return overlapping
 
