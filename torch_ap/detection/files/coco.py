@@ -196,8 +196,8 @@ def read_results(data: CocoAnnotations, results: str | Path) -> CocoData:
         entries.check_sizes(str(results), codes, data.codes, data.entries)
         preds["area"] = _areas_of_results(listed, detections, mask_areas(codes))
         sides = ((preds, codes), (target, data.codes))
-        lists = ([x | {"masks": y} for x, y in zip(_split(side), z, strict=True)] for side, z in sides)
-        return CocoData(*lists, data.images, data.class_names, sizes)
+        lists = [[x | {"masks": y} for x, y in zip(_split(side), z, strict=True)] for side, z in sides]
+        return CocoData(lists[0], lists[1], data.images, data.class_names, sizes)
     if "keypoints" in target:
         count = target["keypoints"].shape[1] if len(target["keypoints"]) else None
         preds["keypoints"] = detections.keypoints(entries.POINTS, count)
