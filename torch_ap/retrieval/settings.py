@@ -287,12 +287,12 @@ def evaluate_queries(
         TypeError, ValueError: for invalid input; the message names the argument.
     """
     checks.floating_dtype("dtype", dtype)
-    is_plain = retrieved is None and all(
-        value is _DEFAULTS.get(name, options) or (name == "empty_target_action" and value in averaging.ACTIONS)
-        for name, value in options.items()
-    )
-    if is_plain and (value := _evaluate_plain(measure, preds, target, dtype)) is not None:
-        return value
+    is_plain = retrieved is None
+    for name, value in options.items():  # faster than `all`
+        if value is not _DEFAULTS.get(name, options):
+            is_plain = is_plain and name == "empty_target_action" and value in averaging.ACTIONS
+    if is_plain and (plain := _evaluate_plain(measure, preds, target, dtype)) is not None:
+        return plain
     rankings, settings, single = rank_batch(preds, target, retrieved, getattr(measure, "graded", False), **options)
     values = settings.per_query(rankings, measure).values.to(dtype or result_dtype(preds.dtype))
     return values[0] if single else values
