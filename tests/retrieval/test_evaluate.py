@@ -20,7 +20,7 @@ from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.inference import compare_systems_per_query, mean_interval
-from torch_ap.retrieval.runs import evaluate, names, trec
+from torch_ap.retrieval.runs import measured, names, trec
 from torch_ap.retrieval.runs import tables as nested_dicts
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS, KNOWN, OF_TREC_EVAL, PLAIN, TREC_CONVENTIONS
 
@@ -365,7 +365,7 @@ def test_a_run_in_parts_is_the_run(tmp_path, monkeypatch):
     assert [x for part in parts for x in part.documents.tolist()] == whole.documents.tolist()
     qrels = trec.read_qrels(tmp_path / "qrels.txt")
     measures = [x for name in EVERY for x in names.requested_measures(name)]
-    found, wanted = (evaluate.measure(qrels, x, measures, evaluate.Rules()) for x in (parts, [whole]))
+    found, wanted = (measured.measure(qrels, x, measures, measured.Rules()) for x in (parts, [whole]))
     assert found.results.keys() == wanted.results.keys() == set(EVERY)
     for name, one in found.results.items():
         assert one.queries == wanted.results[name].queries
@@ -382,7 +382,7 @@ def test_queries_that_come_again(tmp_path, monkeypatch):
     monkeypatch.setattr(trec.columns, "_BLOCK", 700)
     with pytest.raises(trec.NotGroupedError, match=r"run.txt: the lines of a query must stand together.* 'q0'; `sort"):
         parts_of(run, 100)
-    monkeypatch.setattr(evaluate, "run_parts", partial(trec.run_parts, lines=100))
+    monkeypatch.setattr(measured, "run_parts", partial(trec.run_parts, lines=100))
     assert torch_ap.evaluate(QRELS, run).to_dict() == pytest.approx(wanted, abs=REORDERED)
 
 
@@ -447,10 +447,15 @@ def test_missing_queries_of_one_run_are_left_out_of_all():
     with pytest.warns(UserWarning, match=r"`less` has no documents for 1 of 12 judged queries, which is left out"):
         found = torch_ap.evaluate(QRELS, runs={"all": RUN, "less": less}, measures="AP", missing_queries="skip")
     assert found.to_dict()["all"] == found.to_dict()["less"]
-    note = "1 of 12 judged queries is left out of all, for not every run has documents for it"
+    note = "1 of 12 judged queries is left out of all runs, because some run has no documents for it"
     assert note in found.notes
     assert note in found.runs["all"].notes
     assert found.values("AP").shape == (2, 11)
+    fewer = {query: listed for query, listed in less.items() if query != "q4"}
+    with pytest.warns(UserWarning, match="which are left out"):
+        found = torch_ap.evaluate(QRELS, runs={"all": RUN, "less": fewer}, measures="AP", missing_queries="skip")
+    note = "2 of 12 judged queries are left out of all runs, because some run has no documents for them"
+    assert note in found.notes
     with pytest.warns(UserWarning, match="which counts 0"):
         found = torch_ap.evaluate(QRELS, less, "AP")
     assert found.per_query()["AP"]["q3"] == 0

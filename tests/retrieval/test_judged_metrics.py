@@ -17,7 +17,7 @@ from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import metric_of
 from torch_ap.inference import compare_per_query, mean_interval
 from torch_ap.inference.random_ranking import random_average_precision
-from torch_ap.retrieval.runs import evaluate
+from torch_ap.retrieval.runs import measured
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs.judged import judge
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
@@ -132,7 +132,7 @@ def test_the_page_compares_run_and_baseline(files, capsys, tmp_path):
 
 def test_intervals_need_no_second_look_at_a_run(files, monkeypatch, capsys):
     judged = []
-    monkeypatch.setattr(evaluate, "judge", lambda *args, **settings: judged.append(1) or judge(*args, **settings))
+    monkeypatch.setattr(measured, "judge", lambda *args, **settings: judged.append(1) or judge(*args, **settings))
     asked = ("-m", "map", "-m", "ndcg", "-m", "AP(rel=2)", "--interval", "-c")
     assert main.main(["trec", str(files / "qrels"), str(files / "run0"), *asked]) == 0
     assert "95% low" in capsys.readouterr().out

@@ -12,11 +12,11 @@ from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.reports import report as write_report
-from torch_ap.retrieval.runs import evaluate
 from torch_ap.retrieval.runs import names as report
-from torch_ap.retrieval.runs.evaluate import Measured, Rules, measure_file, measure_whole
+from torch_ap.retrieval.runs import notes
 from torch_ap.retrieval.runs.judged import Judged, judgements_of
 from torch_ap.retrieval.runs.measure_names import DEFAULT_MEASURES
+from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_whole
 from torch_ap.retrieval.runs.names import Asked, Result
 from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 
@@ -183,18 +183,20 @@ def _notes(
 ) -> Iterator[str]:
     """Yield notes on the numbers: queries and runs without relevant documents, queries that do not count."""
     counted = frozenset[str]().union(*output.queries.values())
-    for level in evaluate.levels_of(measures):
+    for level in notes.levels_of(measures):
         if len(qrels.relevance) and int(qrels.relevance.max()) < level:
             yield f"{args.qrels}: no grade is {level} or more, so nothing is relevant"
         elif without := len(judgements_of(qrels, {}).queries_without(level) & counted):
-            yield f"{args.qrels}: {evaluate.describe_without_relevant(without, len(counted), level)}"
+            yield f"{args.qrels}: {notes.describe_without_relevant(without, len(counted), level)}"
     by_path = list(zip(args.runs, runs, strict=True))
-    yield from (f"{path} {evaluate.describe_unjudged(x.unjudged)}" for path, x in by_path if x.unjudged)
-    yield from (f"{path}: none of its documents is relevant by {args.qrels}" for path, x in by_path if x.blind)
+    yield from (f"{path} {notes.describe_unjudged(x.unjudged)}" for path, x in by_path if x.unjudged)
     yield from (
-        f"{path} {evaluate.describe_name_ties(x.by_name)} (--convention expected or grouped knows no such order)"
+        f"{path}: none of its documents is relevant by {args.qrels}" for path, x in by_path if x.counts.is_blind
+    )
+    yield from (
+        f"{path} {notes.describe_name_ties(x.counts.by_name)} (no such order with --convention expected or grouped)"
         for path, x in by_path
-        if x.by_name
+        if x.counts.by_name
     )
     if output.queries_differ:
         if not args.compare:

@@ -1,321 +1,26 @@
-"""Evaluation of runs against judgements in one call.
-
-Measures of a run against judgements, for a part of its queries at a time.
-
-Notes and warnings on an evaluation: items that count 0 or do not count, and their number.
-"""
+"""Evaluation of runs against judgements in one call."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
-
-import numpy as np
-import torch
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
 from torch_ap.core.base import cached, checks
-from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
+from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import Denominator, MissingQueries
-from torch_ap.core.columns.columns import Progress
 from torch_ap.core.measures.ties import DENOMINATORS
-from torch_ap.retrieval.runs import names as report
-from torch_ap.retrieval.runs import tables
-from torch_ap.retrieval.runs.judged import Judged, Judgements, judge, judgements_of
-from torch_ap.retrieval.runs.measure_names import CONVENTIONS, COUNTS
-from torch_ap.retrieval.runs.names import Asked, Result
+from torch_ap.retrieval.runs import names, notes, tables
+from torch_ap.retrieval.runs.judged import Judgements, judgements_of
+from torch_ap.retrieval.runs.measure_names import CONVENTIONS
+from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_nested, measure_whole
+from torch_ap.retrieval.runs.names import Asked
 from torch_ap.retrieval.runs.results import Evaluation, RunComparison
-from torch_ap.retrieval.runs.tables import Nested, NestedQrels, run_of, with_common_names, with_file_names
-from torch_ap.retrieval.runs.trec import NotGroupedError, Qrels, Run, read_run, run_parts
+from torch_ap.retrieval.runs.tables import run_of, with_common_names, with_file_names
 from torch_ap.retrieval.settings import MISSING
 
-
-class Rules(NamedTuple):
-    """Conventions of an evaluation.
-
-    Attributes:
-        convention: how tied scores are ordered; see :func:`torch_ap.retrieval.runs.judged.judge`.
-        complete: whether judged queries without documents count, as with ``trec_eval -c``.
-        denominator: divisor of AP@k.
-    """
-
-    convention: str = "trec10"
-    complete: bool = False
-    denominator: str = "relevant"
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Measures of a run.
-
-    Attributes:
-        results: by requested name; queries in the order of the judgements.
-        tag: the name of the run, from its file, or "".
-        missing: judged queries without a document.
-        unjudged: number of queries of the run without judgements.
-        documents: number of documents of the run for judged queries.
-        judged: number of these documents that were judged.
-        blind: whether none of these documents is relevant, although the judgements contain relevant documents.
-        by_name: number of queries where the order of names ranks a relevant and another document that tie.
-        scores_are_ranks: whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in this order.
-    """
-
-    results: dict[str, Result]
-    tag: str
-    missing: list[Any]
-    unjudged: int
-    documents: int
-    judged: int
-    blind: bool
-    by_name: int
-    scores_are_ranks: bool
-
-    def failure_reason(self, judged: int, qrels: Path | str, path: Path | str) -> str:
-        """Return why no query has a value, or "" if some query has one.
-
-        Args:
-            judged: number of judged queries.
-            qrels: name of the judgements in the message.
-            path: name of the run in the message.
-        """
-        if not judged:
-            return f"{qrels}: contains no judgements"
-        if len(self.missing) < judged:
-            return ""
-        alone = "no query of the run has judgements in"
-        return f"{path}: {alone} {qrels}" if self.unjudged else f"{path}: contains no documents"
-
-
-def measure_file(
-    qrels: Qrels, path: str, measures: Sequence[Asked], rules: Rules, progress: Progress | None = None
-) -> Measured:
-    """Return the measures of a run in a file, read in parts if the lines of each query are contiguous."""
-    try:
-        return measure(qrels, run_parts(path, progress=progress), measures, rules)
-    except NotGroupedError:
-        if not Path(path).is_file():
-            raise
-    return measure_whole(qrels, read_run(path, progress=progress), measures, rules)[0]
-
-
-def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules: Rules) -> Measured:
-    """Return the measures of a run in parts of whole queries, at least one part."""
-    known, there, unjudged, ranks = set(qrels.queries), set[Any](), 0, list[bool]()
-    part_results, counts = list[dict[str, Result]](), list[tuple[int, int, bool, bool, int]]()
-    for part in parts:
-        levels, results = _measure_levels(partial(_judge, qrels, part, rules.convention), measures, rules.denominator)
-        first = levels[measures[0].level]
-        part_results.append(results)
-        counts.append(first.documents.counts(first.relevance_level))
-        there |= set(first.queries)
-        unjudged += sum(query not in known for query in part.queries)
-        ranks.append(_are_ranks(part.scores[part.query == 0].tolist()))
-    documents, judged, relevant, hits, by_name = (sum(x) for x in zip(*counts, strict=True))
-    missing = [query for query in qrels.queries if query not in there]
-    if missing and rules.complete:
-        none = partial(_judge, qrels, part.emptied, rules.convention, complete=True)
-        results = _measure_levels(none, measures, rules.denominator)[1]
-        part_results.append({name: result.reorder(missing) for name, result in results.items()})
-    counted = [query for query in qrels.queries if rules.complete or query in there]
-    return Measured(
-        {x.asked: _concatenate([results[x.asked] for results in part_results]).reorder(counted) for x in measures},
-        part.tag,
-        missing,
-        unjudged,
-        documents,
-        judged,
-        bool(relevant and not hits),
-        by_name,
-        scores_are_ranks=ranks[0],
-    )
-
-
-def measure_whole(
-    qrels: Qrels, run: Run, measures: Sequence[Asked], rules: Rules
-) -> tuple[Measured, dict[int, Judged]]:
-    """Return the measures of a whole run, and the judged run by the lowest relevant grade."""
-    judge_at = partial(_judge, qrels, run, rules.convention, complete=rules.complete)
-    levels, results = _measure_levels(judge_at, measures, rules.denominator)
-    known, there = set(qrels.queries), {run.queries[place] for place in np.unique(run.query).tolist()}
-    missing, unjudged = [x for x in qrels.queries if x not in there], sum(x not in known for x in run.queries)
-    ranks = _are_ranks(run.scores[run.query == 0].tolist())
-    return _whole(levels[measures[0].level], results, run.tag, missing, unjudged, ranks), levels
-
-
-def measure_nested(qrels: NestedQrels, run: Nested, measures: Sequence[Asked], rules: Rules) -> Measured | None:
-    """Return the measures of a run of nested dicts, without tables; None if tables are necessary.
-
-    Args:
-        qrels: judgements.
-        run: a run that passes :func:`torch_ap.retrieval.runs.tables.is_run`.
-        measures: the measures.
-        rules: conventions.
-    """
-    documents = tables.documents_of(qrels, run, rules.convention, rules.complete)
-    if documents is None:
-        return None
-    queries = list(documents.qrels.source)
-
-    def judge_at(level: int) -> Judged:
-        return Judged(queries, rules.convention, level, documents)
-
-    levels, results = _measure_levels(judge_at, measures, rules.denominator)
-    missing, unjudged = [x for x in qrels.source if not run.get(x)], len(run.keys() - qrels.source.keys())
-    ranks = _are_ranks(list(next(iter(run.values())).values()))
-    return _whole(levels[measures[0].level], results, "", missing, unjudged, ranks)
-
-
-def _whole(
-    judged: Judged, results: dict[str, Result], tag: str, missing: list[Any], unjudged: int, ranks: bool
-) -> Measured:
-    """Return the record of a whole run; numbers of documents use the relevance level of the first measure."""
-    documents, known, relevant, hits, by_name = judged.documents.counts(judged.relevance_level)
-    blind = relevant and not hits
-    return Measured(results, tag, missing, unjudged, documents, known, blind, by_name, scores_are_ranks=ranks)
-
-
-def _judge(qrels: Qrels, run: Run, convention: str, level: int, *, complete: bool = False) -> Judged:
-    return judge(qrels, run, relevance_level=level, convention=convention, complete=complete)
-
-
-def _measure_levels(
-    judge_at: Callable[[int], Judged], measures: Sequence[Asked], denominator: str
-) -> tuple[dict[int, Judged], dict[str, Result]]:
-    """Return the judged run by the lowest relevant grade, the argument of ``judge_at``, and the results by name."""
-    judged = {level: judge_at(level) for level in dict.fromkeys(x.level for x in measures)}
-    results = {
-        level: report.evaluate(one, [x.name for x in measures if x.level == level], denominator=denominator)
-        for level, one in judged.items()
-    }
-    return judged, {x.asked: results[x.level][x.name] for x in measures}
-
-
-def _concatenate(parts: Sequence[Result]) -> Result:
-    """Return the result of all parts."""
-    if len(parts) == 1:
-        return parts[0]
-    return parts[0].with_values(
-        [query for part in parts for query in part.queries], torch.cat([part.values for part in parts])
-    )
-
-
-def _are_ranks(scores: Sequence[float]) -> bool:
-    """Return whether the scores are 1, 2, 3, ..., or 0, 1, 2, ..., in this order."""
-    first = int(scores[0]) if len(scores) > 2 and scores[0] in (0, 1) else -1
-    return first >= 0 and list(scores) == list(range(first, first + len(scores)))
-
-
-_DIVISORS = {
-    "relevant": "all relevant documents",
-    "min": "k or all relevant documents, whichever are fewer",
-    "found": "the relevant documents in the top k",
-}
-_SINGULAR = {
-    "s": "s",
-    "are": "is",
-    "do": "does",
-    "have": "has",
-    "query": "query",
-    "these": "this document",
-    "them": "it",
-}
-_PLURAL = {
-    "s": "",
-    "are": "are",
-    "do": "do",
-    "have": "have",
-    "query": "queries",
-    "these": "these documents",
-    "each": "each",
-}
-
-
-def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Iterator[str]:
-    """Yield the notes on a run; probable mistakes are also warnings."""
-    warnings = []
-    if run.missing:
-        missing, judged = len(run.missing), len(qrels.queries)
-        what = "which count{s} 0" if complete else "which {are} left out"
-        warnings.append(
-            f"`{name}` has no documents for {missing:,} of {judged:,} judged queries, {_inflect(missing, what)}"
-        )
-    if run.blind:
-        alone = run.documents == 1
-        warnings.append(
-            f"{'the one document' if alone else f'none of the {run.documents:,} documents'} of `{name}` is "
-            f"{'not ' if alone else ''}relevant"
-        )
-    if run.scores_are_ranks:
-        warnings.append(f"the scores of the first query of `{name}` rise by one per document, as ranks do")
-    for text in warnings:
-        warn_caller(f"{text}.", UserWarning)
-    yield from warnings
-    if run.unjudged:
-        yield f"`{name}` {describe_unjudged(run.unjudged)}"
-    if run.by_name:
-        yield f"`{name}` {describe_name_ties(run.by_name)}"
-    if unjudged := run.documents - run.judged:
-        which = f"{unjudged:,} of the {run.documents:,} documents" if run.documents > 1 else "the one document"
-        yield f"{which} of `{name}` {_inflect(unjudged, '{have} no judgement, and {are} not relevant')}"
-
-
-def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
-    """Yield the notes on the judgements, and warn if nothing is relevant; ``counted`` are the queries that count."""
-    for level in levels_of(measures):
-        if without := len(qrels.queries_without(level).intersection(counted)):
-            note = describe_without_relevant(without, len(counted), level)
-            if without == len(counted):
-                warn_caller(f"{note}.", UserWarning)
-            yield note
-    negative, grades = qrels.count_negative()
-    if negative:
-        yield f"{negative:,} of {grades:,} grades {_inflect(negative, '{are} negative: {these} {are} not relevant')}"
-
-
-def levels_of(measures: Sequence[Asked]) -> list[int]:
-    """Return the lowest relevant grades of the measures that are not counts."""
-    return list(dict.fromkeys(x.level for x in measures if x.name not in COUNTS))
-
-
-def describe_unjudged(queries: int) -> str:
-    """Return the end of a sentence about a run with this number of queries without judgements."""
-    return f"has {queries:,} {_inflect(queries, '{query} without judgements, which {do} not count')}"
-
-
-def describe_name_ties(queries: int) -> str:
-    """Return the end of a sentence about a run where the order of names decides the ranks in some queries."""
-    return (
-        f"has tied scores in {queries:,} {_inflect(queries, '{query}')}, where the order of the documents' names "
-        "decides between relevant and other documents: descending as text, so that 'd9' precedes 'd10'"
-    )
-
-
-def describe_without_relevant(without: int, judged: int, level: int) -> str:
-    """Return the sentence on judged queries without a relevant document."""
-    what = _inflect(without, "{have} no document of grade {level} or more, and count{s} 0", level)
-    return f"{without:,} of {judged:,} judged queries {what}"
-
-
-def on_left_out(qrels: Judgements, counted: Sequence[Any]) -> Iterator[str]:
-    """Yield the note on queries that are left out for all runs because one run has no documents for them."""
-    if left_out := len(qrels.queries) - len(counted):
-        what = _inflect(left_out, "{are} left out of all, for not every run has documents for {them}")
-        yield f"{left_out:,} of {len(qrels.queries):,} judged queries {what}"
-
-
-def on_conventions(measures: Sequence[Asked], denominator: str) -> Iterator[str]:
-    """Yield notes on names that have several meanings."""
-    cut = [x.asked for x in measures if x.name.startswith(("map@", "map_cut_"))]
-    if cut:
-        yield f"{', '.join(cut)}: divided by {_DIVISORS[denominator]} (`denominator={denominator!r}`)"
-
-
-def _inflect(count: int, words: str, level: int = 1) -> str:
-    """Return the words in the singular or plural."""
-    return words.format(level=level, **(_SINGULAR if count == 1 else _PLURAL))
-
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _USUAL = ("AP", "AP@10", "P@5", "P@10", "R@100", "Rprec", "RR")
 
@@ -343,39 +48,25 @@ class _Plan:
     notes: tuple[str, ...]
 
 
+class _Settings(TypedDict, total=False):
+    relevance_level: int
+    ties: RunTies
+    denominator: Denominator
+    missing_queries: MissingQueries
+    confidence_level: float
+    query: str | None
+    document: str | None
+    grade: str | None
+    score: str | None
+
+
 @overload
-def evaluate(
-    qrels: Any,
-    run: Any,
-    measures: Any = ...,
-    *,
-    relevance_level: int = ...,
-    ties: RunTies = ...,
-    denominator: Denominator = ...,
-    missing_queries: MissingQueries = ...,
-    confidence_level: float = ...,
-    query: str | None = ...,
-    document: str | None = ...,
-    grade: str | None = ...,
-    score: str | None = ...,
-) -> Evaluation: ...
+def evaluate(qrels: Any, run: Any, measures: Any = ..., **settings: "Unpack[_Settings]") -> Evaluation: ...
 
 
 @overload
 def evaluate(
-    qrels: Any,
-    *,
-    measures: Any = ...,
-    runs: Mapping[str, Any],
-    relevance_level: int = ...,
-    ties: RunTies = ...,
-    denominator: Denominator = ...,
-    missing_queries: MissingQueries = ...,
-    confidence_level: float = ...,
-    query: str | None = ...,
-    document: str | None = ...,
-    grade: str | None = ...,
-    score: str | None = ...,
+    qrels: Any, *, measures: Any = ..., runs: Mapping[str, Any], **settings: "Unpack[_Settings]"
 ) -> RunComparison: ...
 
 
@@ -455,25 +146,23 @@ def evaluate(
     judgements = judgements_of(qrels, columns)
     sources = {"run": run} if runs is None else _runs_by_name(runs)
     measured = {name: _measure(judgements, source, name, columns, plan) for name, source in sources.items()}
-    kept = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
-    notes = [*on_judgements(judgements, kept, plan.measures), *plan.notes]
+    counted = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
+    of_runs = {name: list(notes.on_run(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
+    of_all = [*notes.on_judgements(judgements, counted, plan.measures), *plan.notes]
     if runs is not None:
-        notes = [*on_left_out(judgements, kept), *notes]
-    on_runs = {name: list(on_run(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
+        of_all = [*notes.on_left_out(judgements, counted), *of_all]
     evaluations = {
         name: Evaluation(
-            {asked: result.reorder(kept) for asked, result in x.results.items()},
+            {asked: result.reorder(counted) for asked, result in x.results.items()},
             dict(plan.conventions),
-            (*on_runs[name], *notes),
+            (*of_runs[name], *of_all),
             plan.confidence_level,
         )
         for name, x in measured.items()
     }
-    return (
-        evaluations["run"]
-        if runs is None
-        else RunComparison(evaluations, (*chain.from_iterable(on_runs.values()), *notes))
-    )
+    if runs is None:
+        return evaluations["run"]
+    return RunComparison(evaluations, (*chain.from_iterable(of_runs.values()), *of_all))
 
 
 def _counted_queries(qrels: Judgements, measured: Mapping[str, Measured], plan: _Plan, argument: str) -> list[Any]:
@@ -520,15 +209,15 @@ def _measure(qrels: Judgements, source: Any, name: str, columns: Mapping[str, st
 def _plan(measures: Any, *settings: Any) -> _Plan:
     """Return the plan for measures by name or of ir_measures; ``settings``: see :func:`_validated_plan`."""
     several = isinstance(measures, Iterable) and not isinstance(measures, str)
-    names = tuple(map(str, measures)) if several else (str(measures),)
-    if not names:
+    requested = tuple(map(str, measures)) if several else (str(measures),)
+    if not requested:
         raise_invalid("measures", "must name at least one", measures)
-    return _validated_plan(names, *settings)
+    return _validated_plan(requested, *settings)
 
 
 @cached.settings_cache
 def _validated_plan(
-    names: tuple[str, ...],
+    requested: tuple[str, ...],
     relevance_level: int,
     ties: str,
     denominator: str,
@@ -539,18 +228,18 @@ def _validated_plan(
     checks.one_of("denominator", denominator, DENOMINATORS)
     checks.one_of("missing_queries", missing_queries, tuple(MISSING))
     checks.positive_int("relevance_level", relevance_level)
-    requested: dict[str, Asked] = {}
-    for name in names:
-        measures = report.requested_measures(name, relevance_level)
-        requested |= {x.asked: x for x in measures} if len(measures) > 1 else {name: replace(measures[0], asked=name)}
-    for x in requested.values():
+    measures: dict[str, Asked] = {}
+    for name in requested:
+        named = names.requested_measures(name, relevance_level)
+        measures |= {x.asked: x for x in named} if len(named) > 1 else {name: replace(named[0], asked=name)}
+    for x in measures.values():
         checks.positive_int("relevance_level", x.level)
-        report.check(x.name, ties)
+        names.check(x.name, ties)
     return _Plan(
-        tuple(requested.values()),
+        tuple(measures.values()),
         Rules(ties, missing_queries == "neg", denominator),
         missing_queries,
         checks.open_fraction("confidence_level", confidence_level),
-        tuple((x.asked, report.meaning(x.name, ties, denominator)) for x in requested.values()),
-        tuple(on_conventions(list(requested.values()), denominator)),
+        tuple((x.asked, names.meaning(x.name, ties, denominator)) for x in measures.values()),
+        tuple(notes.on_conventions(list(measures.values()), denominator)),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,41 +22,15 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.retrieval.runs import tables
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
-from torch_ap.retrieval.runs.tables import NestedQrels, qrels_of
+from torch_ap.retrieval.runs.tables import DocumentCounts, NestedDocuments, NestedQrels, qrels_of
 from torch_ap.retrieval.runs.trec import Qrels, Run, as_text
 
 _SPARSE_BITS, _LEAST_BITS, _MOST_BITS = 4, 8, 24
 
 
-class Documents(Protocol):
-    """The retrieved documents of judged queries, and all judgements."""
-
-    def counts(self, level: int) -> tuple[int, int, bool, bool, int]:
-        """Count the documents of the queries with documents.
-
-        Returns:
-            Number of documents; number of judged documents; whether a judged document has this grade; whether a
-            retrieved document has it; number of queries where the order of names decides a tie between documents
-            with and without this grade.
-        """
-        ...
-
-    def few(self, level: int) -> list[FewHits] | None:
-        """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""
-        ...
-
-    def curve(self, low: float, high: float = math.inf) -> HitCurve:
-        """Return the rankings of the evaluated queries, whose hits are the documents with a grade in [low, high)."""
-        ...
-
-    def with_grades(self, curve: HitCurve) -> HitCurve:
-        """Return the curve with all grades above 0; its hits are the documents with such a grade."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """:class:`Documents` of tables.
+    """The retrieved documents of judged queries, and all judgements, as tables.
 
     Attributes:
         qrels: the judgements.
@@ -97,17 +71,17 @@ class Listed:
             curve = _split_ties(curve, self.scores, relevant, self.number, self.documents)
         return _select_rankings(replace(curve, m=segments.count(self.qrels.query[judged], queries)), self.chosen)
 
-    def counts(self, level: int) -> tuple[int, int, bool, bool, int]:
-        """Return :meth:`Documents.counts`."""
+    def counts(self, level: int) -> DocumentCounts:
+        """Return the numbers of documents; documents with at least this grade are relevant."""
         relevant, judged = self.qrels.relevance >= level, self.common_lines[1]
         retrieved = torch.zeros(len(self.qrels.queries), dtype=torch.bool)
         retrieved[self.number] = True
         has_relevant = bool((relevant & retrieved[self.qrels.query]).any())
         has_hits = bool(relevant.numpy()[judged].any())
-        return len(self.lines), len(judged), has_relevant, has_hits, self.by_name.get(level, 0)
+        return DocumentCounts(len(self.lines), len(judged), has_relevant, has_hits, self.by_name.get(level, 0))
 
     def few(self, level: int) -> None:
-        """Return None: tables have no such form."""
+        """Return None: only :meth:`NestedDocuments.few` has small rankings without arrays."""
 
     def retrieved_lines(self, flags: Tensor) -> tuple[Array, Array]:
         """Return the lines of the flagged documents that were retrieved, in the run and in the judgements."""
@@ -165,7 +139,7 @@ class Judged:
     queries: list[Any]
     convention: str
     relevance_level: int
-    documents: Documents
+    documents: Listed | NestedDocuments
 
     @cached_property
     def curve(self) -> HitCurve:

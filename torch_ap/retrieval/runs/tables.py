@@ -18,7 +18,7 @@ from itertools import chain, repeat
 from numbers import Integral
 from operator import eq
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -275,7 +275,6 @@ Nested: TypeAlias = Mapping[str, Mapping[str, Any]]
 _FEW_QUERIES = 16  # up to this number, lists are faster than arrays
 _FEW = 64  # scores up to this number are sorted faster by Python than by NumPy
 _ABSENT = repeat(math.nan)
-_LARGEST_WHOLE_NESTED = 1 << 53
 _DICT = frozenset((dict,))
 
 
@@ -347,7 +346,30 @@ def _values(source: Nested) -> Iterable[Any]:
 
 def _are_small(values: Sequence[int]) -> bool:
     """Return whether float64 represents all values and the numbers next to them."""
-    return max(values) < _LARGEST_WHOLE_NESTED and min(values) > -_LARGEST_WHOLE_NESTED
+    return max(values) < _LARGEST_WHOLE and min(values) > -_LARGEST_WHOLE
+
+
+class DocumentCounts(NamedTuple):
+    """Numbers of documents of the queries with documents.
+
+    Attributes:
+        documents: number of retrieved documents.
+        judged: number of these documents that were judged.
+        has_relevant: whether a judged document is relevant; as a sum, the number of parts of a run.
+        has_hits: whether a retrieved document is relevant; as a sum, the number of parts of a run.
+        by_name: number of queries where the order of names decides a tie of relevant and other documents.
+    """
+
+    documents: int
+    judged: int
+    has_relevant: int
+    has_hits: int
+    by_name: int
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether no retrieved document is relevant, although the judgements contain relevant documents."""
+        return bool(self.has_relevant and not self.has_hits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,18 +393,18 @@ class NestedDocuments:
     found: list[int] | Array
     tied: Sequence[Sequence[Sequence[int]]] = ()
 
-    def counts(self, level: int) -> tuple[int, int, bool, bool, int]:
-        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+    def counts(self, level: int) -> DocumentCounts:
+        """Return the numbers of documents; documents with at least this grade are relevant."""
         by_name = sum(any(min(group) < level <= max(group) for group in groups) for groups in self.tied)
         hits = max(self.grades, default=-1) if isinstance(self.grades, list) else int(self.grades.max(initial=-1))
-        if hits >= level:
-            return sum(self.lengths), len(self.places), True, True, by_name
-        query, grade = self.qrels.columns
-        relevant = np.array(self.lengths)[query[grade >= level]].any()
-        return sum(self.lengths), len(self.places), bool(relevant), False, by_name
+        has_relevant = hits >= level
+        if not has_relevant:
+            query, grade = self.qrels.columns
+            has_relevant = bool(np.array(self.lengths)[query[grade >= level]].any())
+        return DocumentCounts(sum(self.lengths), len(self.places), has_relevant, hits >= level, by_name)
 
     def few(self, level: int) -> list[FewHits] | None:
-        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""
         if len(self.lengths) > _FEW_QUERIES:
             return None
         rankings, last, end = [], 0, 0
@@ -395,7 +417,7 @@ class NestedDocuments:
         return rankings
 
     def curve(self, low: float, high: float = math.inf) -> HitCurve:
-        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        """Return the rankings, whose hits are the documents with a grade in [low, high)."""
         query, place, grade = self._retrieved
         judged, grade_judged = self.qrels.columns
         hit, relevant = ((x >= low) & (x < high) for x in (grade, grade_judged))
@@ -406,7 +428,7 @@ class NestedDocuments:
         return hit_curve.from_arrays(ones, ones.copy(), hits_above, place, None, offsets, n, m, untied=True)
 
     def with_grades(self, curve: HitCurve) -> HitCurve:
-        """Implement :class:`torch_ap.retrieval.runs.judged.Documents`."""
+        """Return the curve with all grades above 0; its hits are the documents with such a grade."""
         grade, (query, judged) = self._retrieved[2], self.qrels.columns
         query, gained = query[judged > 0], judged[judged > 0]
         gained = gained[np.lexsort((-gained, query))]
@@ -468,7 +490,7 @@ def _short_documents(
     query, grades = qrels.columns
     listed = [documents for _, documents in rows]
     scores = np.fromiter(chain.from_iterable([documents.values() for documents in listed]), np.float64, sum(lengths))
-    if np.abs(scores).max(initial=0) >= _LARGEST_WHOLE_NESTED:
+    if np.abs(scores).max(initial=0) >= _LARGEST_WHOLE:
         return None
     judged = chain.from_iterable([map(documents.get, names, _ABSENT) for names, documents in rows])
     judged_scores = np.fromiter(judged, np.float64, len(query))
@@ -505,7 +527,7 @@ def _count_above(listed: Mapping[str, Any], found: Sequence[str]) -> tuple[list[
         end = ascending.searchsorted(scores, "right")
         tied = bool(np.count_nonzero(ascending[end - 2] == scores))
         above = (len(listed) - end).tolist()
-    if listed and not -_LARGEST_WHOLE_NESTED < ascending[0] <= ascending[-1] < _LARGEST_WHOLE_NESTED:
+    if listed and not -_LARGEST_WHOLE < ascending[0] <= ascending[-1] < _LARGEST_WHOLE:
         return None
     return above, tied
 
