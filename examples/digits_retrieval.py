@@ -58,7 +58,7 @@ def main() -> None:
         embeddings = {"pixels": pixels, "network": network(pixels)}
     metrics = {}
     for name, vectors in embeddings.items():
-        found = embedding_average_precision(vectors, None, digits, k=[1, 10])
+        found = embedding_average_precision(vectors, None, digits, top_k=[1, 10])
         print(
             f"{name}: MAP {found.map:.4f}  MAP@R {found.map_at_r:.4f}  R-precision {found.r_precision:.4f}  "
             f"rank-1 {found.cmc[0]:.4f}  P@10 {found.precision_at_k[1]:.4f}"

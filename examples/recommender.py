@@ -62,7 +62,7 @@ def main() -> None:
     seen, liked = interactions(generator)
     first = torch.zeros(USERS, dtype=torch.int64)
     for name, scores in systems(seen).items():
-        found = recommendation_at_k(scores, liked, seen, k=K)
+        found = recommendation_at_k(scores, liked, seen, top_k=K)
         print(
             f"{name}, all films: hit rate@5 {found.hit_rate[0]:.4f}  nDCG@5 {found.ndcg[0]:.4f}  "
             f"hit rate@20 {found.hit_rate[1]:.4f}  MRR@20 {found.mrr[1]:.4f}"
@@ -71,8 +71,8 @@ def main() -> None:
         part = sampled(offered, liked, generator)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the warning about sampled items
-            of_sample = recommendation_at_k(part, first, k=K, sampled_from=FILMS)
-        estimate = recommendation_at_k(part, first, k=K, sampled_from=FILMS, correction="least-squares")
+            of_sample = recommendation_at_k(part, first, top_k=K, sampled_from=FILMS)
+        estimate = recommendation_at_k(part, first, top_k=K, sampled_from=FILMS, correction="least-squares")
         for what, one in ((f"{SAMPLED} sampled films", of_sample), ("corrected", estimate)):
             print(f"{name}, {what}: hit rate@5 {one.hit_rate[0]:.4f}  nDCG@5 {one.ndcg[0]:.4f}")
 

@@ -101,6 +101,14 @@ EXCEPT = {
     ("functional.kitti_mean_average_precision", "interpolation"): "40-point",
     ("evaluate", "denominator"): "relevant",
 }
+# ranks that have no default, or several ranks, whose results have a field `k`
+OTHER_TOP_K = {
+    **dict.fromkeys(("functional.counts_at_k", "inference.precision_at_k_interval"), inspect.Parameter.empty),
+    "inference.recall_at_k_interval": inspect.Parameter.empty,
+    "functional.embedding_average_precision": (1, 5, 10),
+    "EmbeddingMAP.evaluate": (1, 5, 10),
+    "functional.recommendation_at_k": (5, 10, 20),
+}
 
 
 def is_kind(annotation, kind):
@@ -120,7 +128,9 @@ def test_the_page_has_arguments_and_records():
 @each("name", PUBLIC.keys())
 def test_arguments_have_their_type_and_default(name):
     for argument, given in parameters(PUBLIC[name]).items():
-        if argument in ARGUMENTS and name not in RECORDS:  # records, whose fields have no defaults
+        if argument == "top_k" and name in OTHER_TOP_K:
+            assert given.default == OTHER_TOP_K[name]
+        elif argument in ARGUMENTS and name not in RECORDS:  # records, whose fields have no defaults
             kind, default = ARGUMENTS[argument]
             assert is_kind(given.annotation, kind), argument
             assert given.default == EXCEPT.get((name, argument), default), argument
@@ -155,7 +165,7 @@ def test_resampling_functions_take_the_same_four_keywords(name):
 @each("name", PUBLIC.keys())
 def test_a_convention_next_to_its_four_keywords(name):
     found = set(parameters(PUBLIC[name]))
-    if name.endswith("Convention") or name in RECORDS:
+    if name.endswith("Convention") or name in RECORDS or name in OTHER_TOP_K:
         return
     assert not found >= CONVENTION or "convention" in found
     if "convention" in found:

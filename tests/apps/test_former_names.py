@@ -7,7 +7,7 @@ import torch
 
 import torch_ap
 from tests.support.each import each
-from torch_ap import inference
+from torch_ap import curves, detection, functional, inference
 
 MOVED = {
     "functional": {
@@ -103,3 +103,73 @@ def test_former_keywords_of_resampling():
         with pytest.warns(FutureWarning, match="`batch` is deprecated: use `chunk_size`"):
             found = call(batch=7)
         assert found == call(chunk_size=7)
+
+
+PREDS, TARGET = torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 1])
+BOX = {"boxes": torch.tensor([[10.0, 10, 50, 50]]), "labels": torch.tensor([1])}
+FOUND = BOX | {"scores": torch.tensor([0.9])}
+NEGATIVES = {x: torch.zeros(0, dtype=torch.int64) for x in ("neg_category_ids", "not_exhaustive_category_ids")}
+AREA = {"area": torch.tensor([1600.0])}
+CENTRE = {"centers": torch.tensor([[10.0, 5.0]]), "labels": torch.tensor([1])}
+KEYWORDS = {  # former and current keyword, value, and a call that takes them
+    "counts_at_k": ("k", "top_k", 2, lambda **x: functional.counts_at_k(PREDS, TARGET, **x)),
+    "recall_at_k": ("k", "top_k", 2, lambda **x: inference.recall_at_k_interval(PREDS, TARGET, **x)),
+    "precision_at_k": ("k", "top_k", 2, lambda **x: inference.precision_at_k_interval(PREDS, TARGET, **x)),
+    "random": ("k", "top_k", 2, lambda **x: inference.random_ranking.random_average_precision(9, 3, **x)),
+    "recommendation": ("k", "top_k", [2], lambda **x: functional.recommendation_at_k(PREDS[None], TARGET[:1], **x)),
+    "scores": ("scores", "preds", PREDS[None], lambda **x: functional.recommendation_at_k(target=TARGET[:1], **x)),
+    "hit curve": (
+        *("between", "interpolate", "line"),
+        lambda **x: curves.average_precision_from_hit_curve(TARGET.cumsum(0), **x),
+    ),
+    "voc": (
+        *("iou_threshold", "iou_thresholds", [0.3, 0.5]),
+        lambda **x: functional.voc_mean_average_precision([FOUND], [BOX], **x),
+    ),
+    "open images": (
+        *("iou_threshold", "iou_thresholds", 0.3),
+        lambda **x: functional.open_images_mean_average_precision([FOUND], [BOX], **x),
+    ),
+    "nuscenes": (
+        *("distance_threshold", "distance_thresholds", 0.3),
+        lambda **x: functional.nuscenes_mean_average_precision(
+            [CENTRE | {"scores": torch.tensor([0.9])}], [CENTRE], **x
+        ),
+    ),
+    "coco": (
+        *("area_as_given", "use_given_area", True),
+        lambda **x: functional.coco_mean_average_precision([FOUND], [BOX | AREA], **x),
+    ),
+    "lvis": (
+        *("fixed", "ap_fixed", True),
+        lambda **x: functional.lvis_mean_average_precision([FOUND], [BOX | NEGATIVES], **x),
+    ),
+    "lvis curve": (
+        *("area_as_given", "use_given_area", True),
+        lambda **x: detection.curves.lvis_curve([FOUND], [BOX | NEGATIVES | AREA], **x)[0].to_dict(),
+    ),
+}
+
+
+@each("former, current, value, call", KEYWORDS)
+def test_a_former_keyword_gives_the_same_result(former, current, value, call):
+    with pytest.warns(FutureWarning, match=f"`{former}` is deprecated: use `{current}`"):
+        found = call(**{former: value})
+    assert repr(found) == repr(call(**{current: value}))
+
+
+CLASSES = {
+    "voc": (torch_ap.VOCMeanAveragePrecision, "iou_threshold", [0.3]),
+    "open images": (torch_ap.OpenImagesMeanAveragePrecision, "iou_threshold", 0.3),
+    "nuscenes": (torch_ap.NuScenesMeanAveragePrecision, "distance_threshold", 0.3),
+    "lvis": (torch_ap.LVISMeanAveragePrecision, "fixed", True),
+}
+
+
+@each("kind, former, value", CLASSES)
+def test_former_attributes_of_metrics(kind, former, value):
+    current = {"fixed": "ap_fixed"}.get(former, f"{former}s")
+    with pytest.warns(FutureWarning, match=f"`{former}` is deprecated: use `{current}`"):
+        metric = kind(**{former: value})
+    with pytest.warns(FutureWarning, match=f"`{former}` is deprecated: use `{current}`"):
+        assert getattr(metric, former) == getattr(metric, current) == value

@@ -197,7 +197,7 @@ def test_settings_equal_the_class(run_command):
         iou_thresholds=[0.4, 0.6],
         max_detection_thresholds=[1, 2],
         area_ranges={"tiny": (0, 900), "rest": (900, 1e10)},
-        area_as_given=True,
+        use_given_area=True,
     )
     metric.warn_on_many_detections = False
     metric.update(data.preds, data.target)
@@ -431,7 +431,7 @@ def test_lvis_has_the_settings_of_its_class_and_one_vocabulary(run_command):
         max_detections=3,
         area_ranges={"tiny": (0, 900), "large": (900, 1e10)},
         frequencies=data.frequencies,
-        area_as_given=True,
+        use_given_area=True,
     )
     metric.update(data.preds, data.target)
     names = {"AP": "map", "AP50": "map_50", "AP75": "map_75", "AP_tiny": "map_tiny", "APl": "map_large"}
@@ -450,7 +450,7 @@ def test_lvis_has_the_settings_of_its_class_and_one_vocabulary(run_command):
 @pytest.mark.usefixtures("command_inputs")
 def test_voc_has_the_thresholds_of_its_class(run_command):
     data = read_voc("truth", "a")
-    metric = VOCMeanAveragePrecision(iou_threshold=[0.75, 0.5, 0.6])
+    metric = VOCMeanAveragePrecision(iou_thresholds=[0.75, 0.5, 0.6])
     metric.update(data.preds, data.target)
     more = ["--iou-thresholds", "0.75,0.5,0.6"]
     found = run_command("voc", "truth", "a", *more, "--json")

@@ -551,7 +551,7 @@ class TestCuts:
 
     @pytest.mark.parametrize("k", [0, -2, True, 1.5, None])
     def test_bad_k(self, k):
-        with pytest.raises(ValueError, match="`k` must be an int of at least 1"):
+        with pytest.raises(ValueError, match="`top_k` must be an int of at least 1"):
             ours.counts_at_k(torch.rand(3), torch.tensor([1, 0, 1]), k)
 
     @pytest.mark.parametrize("threshold", [float("nan"), "a", [0.1], True, torch.tensor([[0.1]])])

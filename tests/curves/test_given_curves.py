@@ -59,8 +59,8 @@ def test_missing_hits_count_0(ranking, missed):
 def test_zhus_examples():
     t = torch.linspace(0, 1, 21, dtype=torch.float64)[1:]
     for between in ("step", "line"):
-        assert average_precision_from_hit_curve(0.05 * t, t, between=between).item() == pytest.approx(0.05)
-        assert average_precision_from_hit_curve(t.clamp(max=0.05), t, between=between).item() == pytest.approx(1)
+        assert average_precision_from_hit_curve(0.05 * t, t, interpolate=between).item() == pytest.approx(0.05)
+        assert average_precision_from_hit_curve(t.clamp(max=0.05), t, interpolate=between).item() == pytest.approx(1)
     assert average_precision_from_hit_curve(torch.tensor([1, 1, 1, 2, 2, 2, 2, 3, 3, 3])).item() == 0.625
 
 
@@ -68,7 +68,7 @@ def test_zhus_examples():
 def test_the_line_is_lemma_4(c, printed):
     """A curve with many points has the area of the smooth curve; for the hyperbola it is pi (1 + 1 / (2 c))."""
     t = torch.linspace(0, 1, 100_001, dtype=torch.float64)[1:]
-    found = average_precision_from_hit_curve(0.05 * t * (1 + c) / (t + c), t, between="line").item()
+    found = average_precision_from_hit_curve(0.05 * t * (1 + c) / (t + c), t, interpolate="line").item()
     # straight lines between 100,000 points of a smooth curve
     assert found == pytest.approx(0.05 * (1 + 1 / (2 * c)), abs=1e-8)
     assert round(found, 2) == printed
@@ -84,7 +84,7 @@ def test_the_line_is_the_integral(steps):
         b = (h1 - h0) / (t1 - t0)
         wanted += quad(lambda x, b=b, h0=h0, t0=t0: (h0 + b * (x - t0)) * b / x if x else b * b, t0, t1)[0]
         t0, h0 = t1, h1
-    found = average_precision_from_hit_curve(h, t, between="line").item()
+    found = average_precision_from_hit_curve(h, t, interpolate="line").item()
     assert found == pytest.approx(wanted / h0, abs=SOLVED)
 
 
@@ -131,7 +131,7 @@ def test_levels_are_reached_in_float32_too(n):
 
 def test_a_curve_without_hits():
     assert math.isnan(average_precision_from_hit_curve(torch.zeros(3)))
-    assert math.isnan(average_precision_from_hit_curve(torch.zeros(3), between="line"))
+    assert math.isnan(average_precision_from_hit_curve(torch.zeros(3), interpolate="line"))
     assert average_precision_from_hit_curve(torch.zeros(3), m=2) == 0
 
 
@@ -146,7 +146,7 @@ def test_bad_points():
         (lambda: average_precision_from_hit_curve(ok, torch.tensor([2.0, 2.0])), "t"),
         (lambda: average_precision_from_hit_curve(ok, torch.tensor([0.0, 2.0])), "t"),
         (lambda: average_precision_from_hit_curve(ok, m=0.5), "m"),
-        (lambda: average_precision_from_hit_curve(ok, between="spline"), "between"),
+        (lambda: average_precision_from_hit_curve(ok, interpolate="spline"), "interpolate"),
         (lambda: average_precision_from_hit_curve(ok[:0]), "hits"),
         (lambda: average_precision_from_precision_recall(ok, torch.tensor([0.5, 1.5])), "recall"),
         (lambda: average_precision_from_precision_recall(torch.tensor([0.5, torch.nan]), ok), "precision"),

@@ -181,7 +181,7 @@ def test_hull_is_isotonic_regression_of_the_targets(generator):
     hull = curves.hit_curve_hull(preds, target)
     at = np.interp(np.arange(1, 2001), hull.t, hull.hits)
     np.testing.assert_allclose(at, fitted.cumsum(), atol=SOLVED)
-    again = curves.average_precision_from_hit_curve(hull.hits[1:], hull.t[1:], between="line")
+    again = curves.average_precision_from_hit_curve(hull.hits[1:], hull.t[1:], interpolate="line")
     assert again.item() == pytest.approx(hull.average_precision.item(), rel=REORDERED)
 
 

@@ -206,7 +206,7 @@ def test_lvis_numbers_of_boundaries(monkeypatch):
     monkeypatch.setattr(lvis_eval.mask_utils, "iou", iou)
     theirs = lvis_of(truth, found, "segm").results
     monkeypatch.undo()
-    settings = {"frequencies": frequencies, "iou_type": "boundary", "area_as_given": True, "dtype": torch.float64}
+    settings = {"frequencies": frequencies, "iou_type": "boundary", "use_given_area": True, "dtype": torch.float64}
     preds = [image | {"area": image["masks"].sum((1, 2)).double()} for image in preds]
     ours = lvis_mean_average_precision(preds, target, **settings)
     names = {"map": "AP", "map_50": "AP50", "map_75": "AP75", "map_rare": "APr", "map_common": "APc"}
@@ -241,7 +241,7 @@ def test_a_hole_in_the_middle_counts_for_the_mask_alone():
     near = boundaries.dilation(torch.tensor([[100, 100]]))  # 3: a frame of 3 pixels, and one around the hole
     assert near.tolist() == [3]
     frame, hole = 100**2 - 94**2, 10**2 - 4**2
-    metric = VOCMeanAveragePrecision(iou_type="boundary", iou_threshold=frame / (frame + hole))
+    metric = VOCMeanAveragePrecision(iou_type="boundary", iou_thresholds=frame / (frame + hole))
     metric.update(preds, target)
     assert metric.compute()["map"] == 1
     assert coco_mean_average_precision(preds, target, iou_type="boundary", iou_thresholds=[0.95])["map"] == 0

@@ -414,7 +414,7 @@ def test_boxes_of_two_classes_that_overlap_too_little_are_not_confused():
 
 @pytest.mark.parametrize("threshold", [0.5, 1.0])
 def test_a_strict_threshold_of_one_is_exceeded_by_no_pair_of_two_classes(threshold):
-    found = VOCMeanAveragePrecision(strict=True, iou_threshold=threshold)
+    found = VOCMeanAveragePrecision(strict=True, iou_thresholds=threshold)
     box, score = {"boxes": torch.tensor([[0.0, 0, 10, 10]])}, {"scores": torch.tensor([0.9])}
     found.update([{**box, **score, "labels": torch.tensor([1])}], [{**box, "labels": torch.tensor([0])}])
     hit = int(threshold < 1)
@@ -563,7 +563,7 @@ def default_of(iou_thresholds):
     """Return the default results of each method that takes one IoU threshold, and the threshold of each."""
     preds, target = scenes(20)
     metrics = [MeanAveragePrecision("xywh", iou_thresholds=iou_thresholds)]
-    metrics.append(VOCMeanAveragePrecision(iou_threshold=iou_thresholds, inclusive_pixels=False))
+    metrics.append(VOCMeanAveragePrecision(iou_thresholds=iou_thresholds, inclusive_pixels=False))
     for found, given in zip(metrics, ((preds, target), to_voc(preds, target)), strict=True):
         found.update(*given)
         kind = type(found)

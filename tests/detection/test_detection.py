@@ -327,8 +327,8 @@ def test_voc_equals_the_devkit_written_out():
 
 def test_voc_thresholds_at_once_equal_one_by_one():
     preds, target = to_voc(*random_scene(5, images=6, classes=2))
-    several = voc_mean_average_precision(preds, target, iou_threshold=[0.75, 0.3, 0.5])
-    each = [voc_mean_average_precision(preds, target, iou_threshold=x)["map"] for x in (0.75, 0.3, 0.5)]
+    several = voc_mean_average_precision(preds, target, iou_thresholds=[0.75, 0.3, 0.5])
+    each = [voc_mean_average_precision(preds, target, iou_thresholds=x)["map"] for x in (0.75, 0.3, 0.5)]
     torch.testing.assert_close(several["map_per_threshold"], torch.stack(each))
 
 

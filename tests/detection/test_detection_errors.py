@@ -181,7 +181,7 @@ def test_errors_of_coco_equal_tidecv(public_data, kind):
         ]
     known = torch.cat([t["labels"][t["iscrowd"] == 0] for t in target]).unique()
     preds = [chosen(p, torch.isin(p["labels"], known)) for p in untied(preds)]
-    metric = MeanAveragePrecision("xywh", kind, area_as_given=True, rec_thresholds=LEVELS_OF_TIDECV)
+    metric = MeanAveragePrecision("xywh", kind, use_given_area=True, rec_thresholds=LEVELS_OF_TIDECV)
     metric.update(preds, target)
     same_as_tidecv(metric, tidecv_run(preds, target, key={"bbox": "bbox", "segm": "mask"}[kind], crowds=True))
 
@@ -288,7 +288,7 @@ def test_a_row_per_image():
 
 def test_a_row_per_image_of_voc():
     preds, target = to_voc(*random_scene(6, images=20, classes=2))
-    settings = {"iou_threshold": [0.5, 0.3], "interpolation": "11-point"}
+    settings = {"iou_thresholds": [0.5, 0.3], "interpolation": "11-point"}
     metric = updated(VOCMeanAveragePrecision(**settings), preds, target)
     alone = [updated(VOCMeanAveragePrecision(**settings), [p], [t]) for p, t in zip(preds, target, strict=True)]
     np.testing.assert_allclose(metric.per_image()["ap"], [x.compute()["map"] for x in alone], atol=REORDERED)
@@ -571,9 +571,9 @@ def test_several_kinds_of_shapes_and_micro_averages():
 
 def test_low_thresholds_of_iou_lower_that_of_background():
     scene = to_voc(*random_scene(12, images=10))
-    found = updated(VOCMeanAveragePrecision(iou_threshold=0.05), *scene).errors()
+    found = updated(VOCMeanAveragePrecision(iou_thresholds=0.05), *scene).errors()
     assert (found.iou_threshold, found.background_threshold) == (0.05, 0.05)
-    metric = updated(VOCMeanAveragePrecision(iou_threshold=0), *scene)
+    metric = updated(VOCMeanAveragePrecision(iou_thresholds=0), *scene)
     for method in (metric.errors, metric.detections_table):
         with pytest.raises(ValueError, match=r"`iou_threshold` must be above 0 .* got 0\.0"):
             method()
@@ -658,7 +658,7 @@ def test_errors_of_lvis_where_all_is_looked_for_are_cocos():
         return {key: truths[key] for key in ("boxes", "labels", "area")} | {"iscrowd": truths["ignore"]}
 
     preds, target = lvis_scenes(every=True)
-    lvis = updated(LVISMeanAveragePrecision("xywh", area_as_given=True), preds, target)
+    lvis = updated(LVISMeanAveragePrecision("xywh", use_given_area=True), preds, target)
     sized = [chosen(p, p["boxes"][:, 2:].prod(1) > 0) for p in preds]  # LVIS ignores objects without an area
     coco = updated(MeanAveragePrecision("xywh"), sized, [crowded(t) for t in target])
     assert lvis.errors() == coco.errors()
@@ -668,7 +668,7 @@ def test_errors_of_lvis_where_all_is_looked_for_are_cocos():
 
 def test_errors_of_lvis_are_errors_of_counted_items():
     preds, target = lvis_scenes(every=False)
-    metric = updated(LVISMeanAveragePrecision("xywh", area_as_given=True), preds, target)
+    metric = updated(LVISMeanAveragePrecision("xywh", use_given_area=True), preds, target)
     found, table, classes = metric.errors(), metric.detections_table(), metric.per_class()
     known = classes["ground_truths"] > 0
     np.testing.assert_allclose(found.per_class["ap"][known], classes["ap_50"][known], atol=REORDERED)

@@ -141,7 +141,7 @@ def test_true_and_false_positives_at_a_score():
 
 def test_voc_curves():
     preds, target = to_voc(*random_scene(8, images=6, classes=2))
-    metric = VOCMeanAveragePrecision(iou_threshold=[0.5, 0.3])
+    metric = VOCMeanAveragePrecision(iou_thresholds=[0.5, 0.3])
     found = metric(preds, target)
     for place, threshold in enumerate([0.5, 0.3]):
         each = torch.stack([one.average_precision for one in metric.curve(threshold)])
@@ -150,10 +150,10 @@ def test_voc_curves():
 
 
 def test_a_voc_threshold_is_named_by_its_original_number():
-    with pytest.raises(ValueError, match=r"`iou_threshold` .*\[0, 1\], got 2$"):
-        VOCMeanAveragePrecision(iou_threshold=2)
-    with pytest.raises(ValueError, match=r"`iou_threshold` .*\[0, 1\], got \[2\]"):
-        VOCMeanAveragePrecision(iou_threshold=[2])
+    with pytest.raises(ValueError, match=r"`iou_thresholds` .*\[0, 1\], got 2$"):
+        VOCMeanAveragePrecision(iou_thresholds=2)
+    with pytest.raises(ValueError, match=r"`iou_thresholds` .*\[0, 1\], got \[2\]"):
+        VOCMeanAveragePrecision(iou_thresholds=[2])
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_a_threshold_is_found_by_its_decimal_number():
     assert exact != 0.9
     assert metric.per_class(0.9)["tp"].tolist() == metric.per_class(exact)["tp"].tolist()
     assert metric.curve(0.9) == metric.curve(exact)
-    voc = VOCMeanAveragePrecision("xywh", iou_threshold=[0.5, 0.1 * 7])
+    voc = VOCMeanAveragePrecision("xywh", iou_thresholds=[0.5, 0.1 * 7])
     voc.update(preds, [{key: one[key] for key in ("boxes", "labels")} for one in target])
     assert voc.curve(0.7) == voc.curve(0.1 * 7)
     for wrong in (0.91, True, "0.5", float("nan")):

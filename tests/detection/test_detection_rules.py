@@ -165,7 +165,7 @@ def test_masks_in_groups():
         ({"hierarchy": [1]}, "`hierarchy` must be a dict of labels to their parents, got list"),
         ({"group_of": "count twice"}, "`group_of` must be one of 'count', 'ignore'"),
         ({"iou_type": "rotated"}, "`iou_type` must be one of 'bbox', 'segm'"),
-        ({"iou_threshold": 2}, "`iou_threshold`"),
+        ({"iou_thresholds": 2}, "`iou_thresholds`"),
         ({"expand_preds": 1}, "`expand_preds`"),
     ],
 )
@@ -391,9 +391,9 @@ def test_classes_that_nuscenes_metric_confuses():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"distance_threshold": -1}, "`distance_threshold`"),
-        ({"distance_threshold": []}, "`distance_threshold`"),
-        ({"distance_threshold": "near"}, "`distance_threshold`"),
+        ({"distance_thresholds": -1}, "`distance_thresholds`"),
+        ({"distance_thresholds": []}, "`distance_thresholds`"),
+        ({"distance_thresholds": "near"}, "`distance_thresholds`"),
         ({"validate_args": 1}, "`validate_args`"),
         ({"class_metrics": 1}, "`class_metrics`"),
     ],

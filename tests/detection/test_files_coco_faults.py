@@ -411,7 +411,7 @@ def test_areas_of_the_function(tmp_path):
     assert data.target["area"].tolist() == [0, 5000, 0]
     arguments = {"box_format": "xywh", "area_ranges": {"some": (1, 1e10), "medium": (1024, 9216)}}
     own = coco_mean_average_precision(data.preds, data.target, **arguments)
-    given = coco_mean_average_precision(data.preds, data.target, **arguments, area_as_given=True)
+    given = coco_mean_average_precision(data.preds, data.target, **arguments, use_given_area=True)
     # the areas of the undetected dog and of a cat are 64, or 0, which is outside the first range
     assert own["map_some"] == pytest.approx(0.5)
     assert given["map_some"] == pytest.approx(1)
@@ -423,7 +423,7 @@ def test_areas_as_given_require_an_area_of_every_object(tmp_path, side):
     for part, name in zip(scene(), ("truth", "found"), strict=True):
         (tmp_path / f"{name}.json").write_text(json.dumps(part))
     data = read_coco(tmp_path / "truth.json", tmp_path / "found.json", "segm")
-    metric = MeanAveragePrecision("xywh", "segm", area_as_given=True)
+    metric = MeanAveragePrecision("xywh", "segm", use_given_area=True)
     images = {"preds": data.preds, "target": data.target}
     metric.update(**images)
     assert float(metric.compute()["map"]) >= 0

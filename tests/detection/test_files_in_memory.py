@@ -88,7 +88,7 @@ def test_supervisions_own_metric_has_the_same_value():
     preds, target = scene(20)
     given = [[as_supervision(sv.Detections, image) for image in side] for side in (preds, target)]
     data = read_supervision(*given)
-    metric = MeanAveragePrecision(area_as_given=True)
+    metric = MeanAveragePrecision(use_given_area=True)
     metric.update(data.preds, data.target)
     theirs = Theirs().update(*given).compute()
     ours = metric.per_threshold()["all"].tolist()
@@ -285,7 +285,7 @@ def test_supervisions_keypoints_have_the_value_of_its_own_metric(unscored):
     theirs = Theirs(sigmas=sigmas).update(*given).compute()
     for sides in (given, [[KeyPoints(**image) for image in side] for side in (found, true)]):
         data = read_supervision(*sides, "keypoints")
-        metric = MeanAveragePrecision(iou_type="keypoints", sigmas=sigmas, area_as_given=True)
+        metric = MeanAveragePrecision(iou_type="keypoints", sigmas=sigmas, use_given_area=True)
         metric.update(data.preds, data.target)
         ours = metric.per_threshold()
         assert 0.1 < float(ours["all"].mean()) < 0.9

@@ -184,7 +184,7 @@ def activitynet(tmp_path):
 
 def test_activitynet_files_give_the_number_of_their_segments(activitynet, capsys):
     truth, found, preds, target = activitynet
-    rules = {"iou_type": "intervals", "iou_threshold": TEN, "class_metrics": True}
+    rules = {"iou_type": "intervals", "iou_thresholds": TEN, "class_metrics": True}
     expected = voc_mean_average_precision(preds, target, **rules)
     data = read_activitynet(truth, found)
     ours = voc_mean_average_precision(data.preds, data.target, **rules)

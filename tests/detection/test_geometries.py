@@ -132,7 +132,7 @@ def test_half_precision_equals_its_values_in_double(row, dtype):
 def test_matches_equal_the_matching_functions(row):
     """Match all pairs of one image and class by the matching functions, given the similarities."""
     coco, thresholds = row.call is MeanAveragePrecision, [0.3, 0.5, 0.75]
-    name = "iou_thresholds" if coco else "iou_threshold"
+    name = "iou_thresholds"
     metric, _ = updated_metric(Row(row.call, row.draw, row.settings | {name: thresholds}))
     settings, columns, kind = metric._settings, metric._columns(), metric._settings.iou_types[0]
     group, truths = (

@@ -65,7 +65,7 @@ def test_areas_are_finite_and_not_negative(row):
     of_function = {key: x for key, x in settings.items() if key != "match"}
     for given, area in itertools.product((False, True), ([torch.inf, 1], [1, -torch.inf], [torch.nan, 1], [1.0, -5])):
         data = images(shapes, more, area)
-        metric = call(**settings, area_as_given=given)
+        metric = call(**settings, use_given_area=given)
         found = value_or_error(metric, *data)
         if not given and area == [1.0, -5]:  # as in torchmetrics: the area of the shape
             expected = value_or_error(call(**settings), *images(shapes, more, [1.0, 0]))
@@ -76,8 +76,8 @@ def test_areas_are_finite_and_not_negative(row):
         assert re.search(rf"`target\[1\]\['area'\]` {rule}, got {bad}", str(found))
         assert metric.update_count == 0
         with pytest.raises(ValueError, match=rule):
-            FUNCTION[call](*data, **of_function, area_as_given=given)
-        assert isinstance(value_or_error(call(**settings, area_as_given=given, validate_args=False), *data), dict)
+            FUNCTION[call](*data, **of_function, use_given_area=given)
+        assert isinstance(value_or_error(call(**settings, use_given_area=given, validate_args=False), *data), dict)
 
 
 @pytest.mark.parametrize("kind", ["segm", "precomputed", "function"])
@@ -86,7 +86,7 @@ def test_areas_of_detections_too(kind):
     preds, target = images(shapes, more, [1.0, 1])
     preds[1]["area"] = torch.tensor([1.0, -5])
     with pytest.raises(ValueError, match=r"`preds\[1\]\['area'\]` must be a finite number of at least 0, got -5"):
-        MeanAveragePrecision(**settings, area_as_given=True).update(preds, target)
+        MeanAveragePrecision(**settings, use_given_area=True).update(preds, target)
     MeanAveragePrecision(**settings).update(preds, target)
 
 
@@ -98,11 +98,11 @@ def test_an_accelerator_raises_in_compute(call, given):
         [{key: x.cuda() for key, x in image.items()} for image in side]
         for side in images({"boxes": BOX}, {}, [1.0, -5 if given else torch.inf])
     )
-    metric = call(area_as_given=given).to("cuda")
+    metric = call(use_given_area=given).to("cuda")
     metric.update(preds, target)
     with pytest.raises(ValueError, match=r"`area` must be .*finite.*; broken first in update 1"):
         metric.compute()
-    settled = call(area_as_given=given).to("cuda")
+    settled = call(use_given_area=given).to("cuda")
     target[1]["area"] = target[0]["area"]
     settled.update(preds, target)
     settled.compute()

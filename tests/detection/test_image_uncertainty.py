@@ -24,7 +24,7 @@ CASES = {
     "lvis": (LVISMeanAveragePrecision, {}),
     "voc 2010": (VOCMeanAveragePrecision, {}),
     "voc 2007": (VOCMeanAveragePrecision, {"interpolation": "11-point"}),
-    "voc several": (VOCMeanAveragePrecision, {"iou_threshold": [0.3, 0.6], "inclusive_pixels": False}),
+    "voc several": (VOCMeanAveragePrecision, {"iou_thresholds": [0.3, 0.6], "inclusive_pixels": False}),
     "voc strict": (VOCMeanAveragePrecision, {"interpolation": "101-point", "strict": True}),
 }
 EVERY = pytest.mark.parametrize("case", CASES)

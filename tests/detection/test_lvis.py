@@ -33,7 +33,7 @@ def many(count, groups, first=0):
 
 def ours(preds, target, frequencies, **settings):
     return lvis_mean_average_precision(
-        preds, target, "xywh", frequencies=frequencies, area_as_given=True, class_metrics=True, **settings
+        preds, target, "xywh", frequencies=frequencies, use_given_area=True, class_metrics=True, **settings
     )
 
 
@@ -65,7 +65,7 @@ def test_the_best_of_an_image_count_whatever_their_categories(most):
     found = ours(preds, target, frequencies, max_detections=most)
     evaluation = lvis_eval(*as_files(preds, target, frequencies), most=most)
     equal(found, evaluation, most)
-    curves = lvis_curve(preds, target, "xywh", max_detections=most, area_as_given=True)
+    curves = lvis_curve(preds, target, "xywh", max_detections=most, use_given_area=True)
     theirs = torch.from_numpy(evaluation.eval["precision"][0, ..., 0])
     for curve in curves:
         torch.testing.assert_close(curve.interpolated("101-point").precision, theirs[:, int(curve.name)], **TIGHT)
@@ -79,7 +79,7 @@ def test_fixed_counts_the_best_of_each_category(most):
     frequencies = frequencies_of(6)
     truth, listed = as_files(preds, target, frequencies)
     cut = [x for label in frequencies for x in best_of([x for x in listed if x["category_id"] == label], most)]
-    equal(ours(preds, target, frequencies, fixed=True, max_detections=most), lvis_eval(truth, cut, most=-1), -1)
+    equal(ours(preds, target, frequencies, ap_fixed=True, max_detections=most), lvis_eval(truth, cut, most=-1), -1)
 
 
 def best_of(found, most):
@@ -136,7 +136,7 @@ def test_real_annotations_have_lvis_numbers(kind, examples, tmp_path):
     shown = {x["category_id"] for x in [*truth["annotations"], *found]}
     truth["categories"] = [x for x in truth["categories"] if x["id"] in shown]  # lvis takes minutes for the other ones
     ours = lvis_mean_average_precision(
-        data.preds, data.target, "xywh", kind, frequencies=data.frequencies, area_as_given=True, class_metrics=True
+        data.preds, data.target, "xywh", kind, frequencies=data.frequencies, use_given_area=True, class_metrics=True
     )
     assert len(data.images) == 100
     assert 0.05 < float(ours["map"]) < 0.9
@@ -224,9 +224,9 @@ def test_detectors_are_compared_on_the_same_lists():
 
 
 def test_frequencies_are_shown_by_their_number():
-    metric = torch_ap.LVISMeanAveragePrecision(frequencies=frequencies_of(1203), fixed=True, max_detections=7)
+    metric = torch_ap.LVISMeanAveragePrecision(frequencies=frequencies_of(1203), ap_fixed=True, max_detections=7)
     assert repr(metric) == (
-        "LVISMeanAveragePrecision(box_format='xyxy', iou_type='bbox', max_detections=7, fixed=True, "
+        "LVISMeanAveragePrecision(box_format='xyxy', iou_type='bbox', max_detections=7, ap_fixed=True, "
         "frequencies=<1203 by key>)"
     )
 
@@ -289,7 +289,7 @@ def test_lists_of_packed_images_have_counts():
         ({"frequencies": ["r"]}, "`frequencies` must be None or a dict of ids of categories to 'r', 'c' or 'f'"),
         ({"frequencies": {1: "rare"}}, r"'r', 'c' or 'f', got \{1: 'rare'\}"),
         ({"frequencies": {1.5: "r"}}, r"'r', 'c' or 'f', got \{1.5: 'r'\}"),
-        ({"fixed": 1}, "`fixed` must be a bool"),
+        ({"ap_fixed": 1}, "`ap_fixed` must be a bool"),
         ({"max_detections": 0}, "`max_detections` must be an int of at least 1 or None, got 0"),
         (
             {"iou_type": "keypoints"},

@@ -36,7 +36,7 @@ def printed(capsys, *arguments):
 def test_the_metric_accepts_read_files(files):
     data = read_lvis(*files[:2])
     assert data.frequencies == FREQUENCIES
-    metric = torch_ap.LVISMeanAveragePrecision("xywh", frequencies=data.frequencies, area_as_given=True)
+    metric = torch_ap.LVISMeanAveragePrecision("xywh", frequencies=data.frequencies, use_given_area=True)
     metric.update(data.preds, data.target)
     wanted = lvis_eval(*files[3:]).results
     assert float(metric.compute()["map_rare"]) == pytest.approx(wanted["APr"], abs=REORDERED)

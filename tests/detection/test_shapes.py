@@ -275,8 +275,8 @@ def test_a_function_of_images_is_its_matrices():
     assert all(d * g for d, g in asked)  # the function is not called for images without pairs
     hard = [{"difficult": t.pop("iscrowd"), **t} for t in target]
     boxed = [{key: x for key, x in p.items() if key != "area"} for p in preds]
-    settings = {"box_format": "xywh", "inclusive_pixels": False, "iou_threshold": [0.0, 0.3, 0.5]}
-    found = voc_mean_average_precision(boxed, hard, iou_type=similarity, iou_threshold=[0.0, 0.3, 0.5])
+    settings = {"box_format": "xywh", "inclusive_pixels": False, "iou_thresholds": [0.0, 0.3, 0.5]}
+    found = voc_mean_average_precision(boxed, hard, iou_type=similarity, iou_thresholds=[0.0, 0.3, 0.5])
     torch.testing.assert_close(found, voc_mean_average_precision(boxed, hard, **settings), equal_nan=True)
 
 
@@ -496,6 +496,6 @@ def test_activitynet_where_segments_do_not_overlap(seed):
         preds.append(one | {"labels": torch.zeros(7, dtype=torch.int64)})
         target.append({"intervals": torch.from_numpy(ends), "labels": torch.zeros(len(ends), dtype=torch.int64)})
     thresholds = np.linspace(0.5, 0.95, 10).tolist()[1:]  # without .5, which both of two adjacent segments can reach
-    result = voc_mean_average_precision(preds, target, iou_type="intervals", iou_threshold=thresholds)
+    result = voc_mean_average_precision(preds, target, iou_type="intervals", iou_thresholds=thresholds)
     expected = [activitynet_ap(found, truths, threshold) for threshold in thresholds]
     np.testing.assert_allclose(result["map_per_threshold"], expected, rtol=0, atol=REORDERED)

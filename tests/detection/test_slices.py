@@ -32,7 +32,7 @@ KINDS = {
         lambda: LVISMeanAveragePrecision("xywh", frequencies={0: "r", 1: "c", 2: "f"}, class_metrics=True),
         lambda preds, target: (preds, [federated(np.random.default_rng(len(x["labels"])), x, 3) for x in target]),
     ),
-    "voc": (lambda: VOCMeanAveragePrecision(iou_threshold=[0.5, 0.7], class_metrics=True), to_voc),
+    "voc": (lambda: VOCMeanAveragePrecision(iou_thresholds=[0.5, 0.7], class_metrics=True), to_voc),
 }
 
 
@@ -295,7 +295,7 @@ def test_with_fixed_limits_and_micro_averages_images_are_not_as_if_they_were_alo
     box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
 
     truth = {"boxes": box, "labels": label, "neg_category_ids": label[:0], "not_exhaustive_category_ids": label[:0]}
-    found = LVISMeanAveragePrecision(fixed=True, max_detections=1)
+    found = LVISMeanAveragePrecision(ap_fixed=True, max_detections=1)
     for score in (0.9, 0.8):
         found.update([{"boxes": box, "scores": torch.tensor([score]), "labels": label}], [truth])
     assert found.per_slice({"second": [1]})["map"].tolist() == [0]

@@ -42,7 +42,7 @@ KINDS = {
     "precomputed": (images_of_own_iou, {"iou_type": "precomputed"}),
     "own iou": (METRICS["coco"].draw, {"box_format": "xywh", "iou": inner_product}),
     "voc": (voc_images, {}),
-    "voc, strict": (voc_images, {"iou_threshold": [x / 100 for x in range(95, 20, -1)], "strict": True}),
+    "voc, strict": (voc_images, {"iou_thresholds": [x / 100 for x in range(95, 20, -1)], "strict": True}),
     "voc, rotated": (voc_turned_boxes, {**ROTATED, "interpolation": "11-point-arange"}),
     "lvis": (federated_images, FEDERATED),
     "lvis, few": (federated_images, {"box_format": "xywh", "max_detections": 2}),
@@ -201,8 +201,8 @@ def test_metrics_by_other_rules_keep_matches_that_merge_where_they_may(kind):
 
 
 def test_a_limit_on_all_images_is_known_when_all_are_there():
-    with pytest.raises(ValueError, match=r"`match` must be 'compute' with `fixed=True`.*, got 'update'"):
-        LVISMeanAveragePrecision(fixed=True, match="update")
+    with pytest.raises(ValueError, match=r"`match` must be 'compute' with `ap_fixed=True`.*, got 'update'"):
+        LVISMeanAveragePrecision(ap_fixed=True, match="update")
 
 
 def change(name, value):

@@ -152,7 +152,7 @@ def test_no_success_and_no_failure_have_closed_forms(trials):
 def test_bad_arguments_are_refused_by_name():
     preds, target = ranked(20)
     for k in (0, 21, 2.0):
-        with pytest.raises(ValueError, match="`k`"):
+        with pytest.raises(ValueError, match="`top_k`"):
             recall_at_k_interval(preds, target, k)
     with pytest.raises(ValueError, match="`design`"):
         precision_at_k_interval(preds, target, 3, design="random")

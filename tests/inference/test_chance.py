@@ -389,7 +389,7 @@ def test_bad_arguments_are_refused_by_name():
     for n, m in ((0, 0), (3, 4), (3, -1), (3.0, 1), (True, 1)):
         with pytest.raises(ValueError, match=r"`[nm]`"):
             random_average_precision(n, m)
-    with pytest.raises(ValueError, match="`k`"):
+    with pytest.raises(ValueError, match="`top_k`"):
         random_average_precision(3, 1, 0)
     with pytest.raises(ValueError, match="`denominator`"):
         random_average_precision(3, 1, 1, denominator="found")

@@ -111,7 +111,7 @@ def test_a_value_outside_the_range_has_probability_0_or_1_below_it():
 
 
 def test_counts_come_as_the_counting_functions_give_them():
-    found = counts_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), k=2)
+    found = counts_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), top_k=2)
     assert f_beta_posterior(found.tp, found.fp, found.fn) == f_beta_posterior(1, 1, 1)
     assert precision_posterior(np.int64(3), np.float32(1)) == precision_posterior(3, 1)
     assert probability_better(torch.tensor(12), 5) == probability_better(12, 5)

@@ -115,7 +115,7 @@ def test_repr_shows_the_settings():
             "average='macro')"
         ),
         repr(torch_ap.VOCMeanAveragePrecision(strict=True)): (
-            "VOCMeanAveragePrecision(box_format='xyxy', iou_threshold=0.5, interpolation='all-points', strict=True)"
+            "VOCMeanAveragePrecision(box_format='xyxy', iou_thresholds=0.5, interpolation='all-points', strict=True)"
         ),
     }
     assert list(shown) == list(shown.values())

@@ -29,8 +29,26 @@ QUERIES = {
 }
 IMAGES = {
     *("average", "box_format", "class_metrics", "class_names", "coco_to_tm", "confusion_matrix"),
-    *("curve", "detections_table", "diagnose", "distance_threshold", "errors", "expand_preds", "extended_summary"),
-    *("fixed", "group_of", "hierarchy", "inclusive_pixels", "interpolation", "iou_threshold", "iou_thresholds"),
+    *(
+        "curve",
+        "detections_table",
+        "diagnose",
+        "distance_threshold",
+        "distance_thresholds",
+        "errors",
+        "expand_preds",
+        "extended_summary",
+    ),
+    *(
+        "ap_fixed",
+        "fixed",
+        "group_of",
+        "hierarchy",
+        "inclusive_pixels",
+        "interpolation",
+        "iou_threshold",
+        "iou_thresholds",
+    ),
     *("iou_type", "lrp", "max_detection_thresholds", "max_detections", "operating_points", "per_class", "per_image"),
     *("per_slice", "per_threshold", "rec_thresholds", "strict", "tm_to_coco", "warn_on_many_detections"),
 }

@@ -182,7 +182,7 @@ COCO = {
     "iou": ({"iou": inner_product}, images),
     "box_width": ({"iou": inner_product, "box_width": 5}, images),
     "sigmas": ({"iou_type": "keypoints", "sigmas": [0.1] * 5}, poses),
-    "area_as_given": ({"area_as_given": True}, changed(images, with_areas)),
+    "use_given_area": ({"use_given_area": True}, changed(images, with_areas)),
     "match": ({"match": "update"}, images),
     "validate_args": ({"validate_args": False}, changed(images, turned)),
     "diagnose": ({"diagnose": False}, no_detections),
@@ -191,18 +191,18 @@ OF_COCO = ("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "class_
 LVIS = {
     **{name: (COCO[name][0], federated_images) for name in OF_COCO},
     "max_detections": ({"max_detections": 1}, federated_images),
-    "fixed": ({"fixed": True}, federated_images),
+    "ap_fixed": ({"ap_fixed": True}, federated_images),
     "frequencies": ({"frequencies": dict.fromkeys(range(3), "f")}, federated_images),
-    "area_as_given": ({"area_as_given": True}, changed(federated_images, with_areas)),
+    "use_given_area": ({"use_given_area": True}, changed(federated_images, with_areas)),
     "match": ({"match": "update"}, federated_images),
     "validate_args": ({"validate_args": False}, changed(federated_images, turned)),
     "diagnose": ({"diagnose": False}, no_detections),
 }
 VOC = {
     "box_format": ({"box_format": "cxcywh"}, voc_images),
-    "iou_threshold": ({"iou_threshold": 0.3}, voc_images),
+    "iou_thresholds": ({"iou_thresholds": 0.3}, voc_images),
     "interpolation": ({"interpolation": "11-point"}, voc_images),
-    "inclusive_pixels": ({"iou_threshold": 0.52, "inclusive_pixels": False}, half_a_box),
+    "inclusive_pixels": ({"iou_thresholds": 0.52, "inclusive_pixels": False}, half_a_box),
     "strict": ({"inclusive_pixels": False, "strict": True}, half_a_box),
     "class_metrics": ({"class_metrics": True}, voc_images),
     "iou_type": ({"iou_type": "segm"}, voc_images),
@@ -214,7 +214,7 @@ VOC = {
 }
 OPEN_IMAGES = {
     "box_format": ({"box_format": "cxcywh"}, voc_images),
-    "iou_threshold": ({"iou_threshold": 0.3}, voc_images),
+    "iou_thresholds": ({"iou_thresholds": 0.3}, voc_images),
     "hierarchy": ({"hierarchy": {0: 9}}, voc_images),
     "class_names": ({"class_names": {0: "cat"}}, voc_images),
     "group_of": ({"group_of": "ignore"}, changed(open_images, as_corners)),
@@ -225,7 +225,7 @@ OPEN_IMAGES = {
     "diagnose": ({"diagnose": False}, no_detections),
 }
 NUSCENES = {
-    "distance_threshold": ({"distance_threshold": 0.3}, centres),
+    "distance_thresholds": ({"distance_thresholds": 0.3}, centres),
     "class_names": ({"class_names": {0: "cat"}}, centres),
     "class_metrics": ({"class_metrics": True}, centres),
     "validate_args": ({"validate_args": False}, changed(centres, far_away)),

@@ -110,7 +110,7 @@ def test_every_value_is_that_of_the_whole_matrix(
         "similarity": similarity,
         "ties": ties,
         "denominator": denominator,
-        "k": K,
+        "top_k": K,
         "empty_target_action": "nan",
     }
     if groups:
@@ -127,7 +127,9 @@ def test_no_value_depends_on_tiles_memory_or_algorithm(few, room, monkeypatch, g
     monkeypatch.setattr(products, "_MAX_COMPARED", few)
     q, g, ql, gl = drawn(21, 2500, 300, generator, values=9)
     ql[3] = -1
-    found = embedding_average_precision(q, g, ql, gl, similarity="dot", max_memory=room, k=K, empty_target_action="nan")
+    found = embedding_average_precision(
+        q, g, ql, gl, similarity="dot", max_memory=room, top_k=K, empty_target_action="nan"
+    )
     scores, relevant = q @ g.t(), ql[:, None] == gl
     assert_same(found.per_query, values_of_matrix(scores, relevant, torch.ones_like(relevant), "expected"))
     assert found.without_relevant == 1
@@ -157,7 +159,7 @@ def test_real_numbers_are_ranked_as_the_products_of_the_same_tiles(generator):
     scores = torch.empty(300, 300)
     scores[relation.query_order[:, None], relation.item_order] = torch.cat(rows)
     relevant, counts = labels[:, None] == labels, ~torch.eye(300, dtype=torch.bool)
-    found = embedding_average_precision(x, None, labels, similarity="dot", k=K, empty_target_action="nan")
+    found = embedding_average_precision(x, None, labels, similarity="dot", top_k=K, empty_target_action="nan")
     assert_same(found.per_query, values_of_matrix(scores, relevant, counts, "expected"))
     if torch.backends.mkl.is_available():  # the kernel of a tile equals the kernel of the whole product
         assert torch.equal(scores, x @ x.t())
@@ -446,7 +448,7 @@ def test_relevance_by_a_function(two_sides, merged, generator):
         sides = (x, None, labels) if query is None else (x[query], x[~query], labels[query], labels[~query])
         if merged:  # merged states come first
             assert torch.equal(torch.cat(metric.labels), labels)
-        assert metric.evaluate(K) == embedding_average_precision(*sides, similarity="dot", relevance=relevance, k=K)
+        assert metric.evaluate(K) == embedding_average_precision(*sides, similarity="dot", relevance=relevance, top_k=K)
         again = EmbeddingMAP("dot", relevance=relevance).from_bytes(metric.to_bytes())
         assert torch.equal(again.compute(), metric.compute())
         assert metric.chance_level() > 0
@@ -461,7 +463,7 @@ def test_the_metric_is_the_function_and_keeps_its_places(generator):
     metric = EmbeddingMAP("dot", top_k="relevant", denominator="relevant")
     metric.update(g[:25], gl[:25], is_query=False)
     metric.update(torch.cat([q, g[25:]]), torch.cat([ql, gl[25:]]), torch.arange(55) < 20)
-    found = embedding_average_precision(q, g, ql, gl, similarity="dot", k=K, denominator="relevant")
+    found = embedding_average_precision(q, g, ql, gl, similarity="dot", top_k=K, denominator="relevant")
     assert metric.compute() == found.map_at_r.float()
     assert metric.evaluate(K) == found
     queries, values = metric.per_query()
@@ -573,9 +575,9 @@ def test_ignore_index_cannot_be_combined_with_a_function():
         ({"query_labels": torch.eye(4).long()}, r"`query_labels` .*use `relevance`.* got shape \(4, 4\)"),
         ({"gallery": X + 1, "gallery_labels": LABELS, "query_groups": LABELS}, "both or neither"),
         ({"similarity": "cosin"}, r"`similarity` must be one of 'cosine', .* got 'cosin'"),
-        ({"k": []}, r"`k` .* got \[\]"),
-        ({"k": [0]}, r"`k` .* got \[0\]"),
-        ({"k": [5, 5]}, r"`k` must be a list of different ints of at least 1, got \[5, 5\]"),
+        ({"top_k": []}, r"`top_k` .* got \[\]"),
+        ({"top_k": [0]}, r"`top_k` .* got \[0\]"),
+        ({"top_k": [5, 5]}, r"`top_k` must be a list of different ints of at least 1, got \[5, 5\]"),
         ({"ties": "none"}, r"`ties` .* got 'none'"),
         ({"max_memory": 0}, r"`max_memory` .* got 0"),
         ({"product_dtype": torch.int8}, r"`product_dtype` .* got torch.int8"),
@@ -637,13 +639,13 @@ def test_labels_of_the_queries_may_be_passed_twice():
 
 
 def test_the_record_prints_means_and_exports_all():
-    found = embedding_average_precision(X + 0.1, None, LABELS, k=[1, 2])
+    found = embedding_average_precision(X + 0.1, None, LABELS, top_k=[1, 2])
     assert "per_query" not in repr(found)
     assert found.to_dict()["per_query"]["relevant"] == [1, 1, 1, 1]
     assert found.to("cpu") == found
     assert found.per_query["map_at_k"].shape == (4, 2)
     assert found.per_query["map"].mean() == found.map
-    assert embedding_average_precision(X + 0.1, None, LABELS, k=[1, 3]) != found
+    assert embedding_average_precision(X + 0.1, None, LABELS, top_k=[1, 3]) != found
 
 
 # -- magnitudes

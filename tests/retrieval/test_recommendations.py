@@ -48,13 +48,13 @@ def drawn(generator, users=37, items=23):
 def test_the_measures_equal_the_measures_of_queries(ties, bytes_of_a_tile, generator, monkeypatch):
     monkeypatch.setattr(inputs, "_BYTES_OF_A_TILE", bytes_of_a_tile)
     scores, liked, seen = drawn(generator)
-    found = recommendation_at_k(scores, liked, seen, k=K, ties=ties)
+    found = recommendation_at_k(scores, liked, seen, top_k=K, ties=ties)
     for name, values in measures_per_row(scores, liked, seen, ties).items():
         torch.testing.assert_close(found.per_user[name], values, rtol=0, atol=REORDERED, equal_nan=True, msg=name)
         torch.testing.assert_close(getattr(found, name), values.nanmean(0), rtol=0, atol=REORDERED)
     assert (found.users, found.without_target) == (36, 1)
-    assert recommendation_at_k(scores, as_lists(liked), as_lists(seen), k=K, ties=ties) == found
-    in_part = recommendation_at_k(lambda users: scores[users], liked, seen, k=K, ties=ties, items=23)
+    assert recommendation_at_k(scores, as_lists(liked), as_lists(seen), top_k=K, ties=ties) == found
+    in_part = recommendation_at_k(lambda users: scores[users], liked, seen, top_k=K, ties=ties, items=23)
     assert in_part == found
 
 
@@ -62,19 +62,19 @@ def test_excluded_items_can_be_scored_minus_infinity(generator):
     scores, liked, seen = drawn(generator)
     scores[5] = -torch.inf
     expected = measures_per_row(scores, liked, seen, "expected")
-    found = recommendation_at_k(scores, liked, seen, k=K)
+    found = recommendation_at_k(scores, liked, seen, top_k=K)
     torch.testing.assert_close(found.per_user["ndcg"], expected["ndcg"], rtol=0, atol=REORDERED, equal_nan=True)
 
 
 def test_leave_one_out_is_a_function_of_the_rank():
     scores = torch.tensor([[5.0, 4, 3, 2, 1]]).repeat(5, 1)
-    found = recommendation_at_k(scores, torch.arange(5), k=[1, 3])
+    found = recommendation_at_k(scores, torch.arange(5), top_k=[1, 3])
     assert found.per_user["ndcg"][:, 1].tolist() == pytest.approx([1, 1 / math.log2(3), 0.5, 0, 0], abs=REORDERED)
     assert found.per_user["mrr"][:, 1].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 0, 0], abs=REORDERED)
     assert torch.equal(found.map, found.mrr)
     assert torch.equal(found.hit_rate, found.recall)
     assert found.hit_rate.tolist() == pytest.approx([0.2, 0.6], abs=REORDERED)
-    same = recommendation_at_k(torch.zeros(5, 5), torch.arange(5), k=[1, 3])
+    same = recommendation_at_k(torch.zeros(5, 5), torch.arange(5), top_k=[1, 3])
     assert same.hit_rate.tolist() == pytest.approx([0.2, 0.6], abs=REORDERED)  # a constant is no better than chance
 
 
@@ -128,17 +128,17 @@ SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
 @each(
     "changed, message",
     [
-        ({"scores": [[1.0]]}, r"`scores` must be a tensor"),
-        ({"scores": SCORES[0]}, r"`scores` must be \(U, I\), or a function of users, got shape \(3,\)"),
-        ({"scores": SCORES * torch.nan}, r"`scores` must not contain NaN, got NaN of user 0, item 0"),
+        ({"preds": [[1.0]]}, r"`preds` must be a tensor"),
+        ({"preds": SCORES[0]}, r"`preds` must be \(U, I\), or a function of users, got shape \(3,\)"),
+        ({"preds": SCORES * torch.nan}, r"`preds` must not contain NaN, got NaN of user 0, item 0"),
         (
-            {"scores": SCORES.long() + (1 << 53)},
-            r"`scores` of int64 must be in .*2\^53.* got 9007199254740993 of user 0",
+            {"preds": SCORES.long() + (1 << 53)},
+            r"`preds` of int64 must be in .*2\^53.* got 9007199254740993 of user 0",
         ),
-        ({"scores": SCORES.long() - (1 << 63)}, r"`scores` of int64 .* got -9223372036854775807 of user 0, item 0"),
-        ({"scores": lambda users: SCORES[users][:, :2], "items": 3}, r"`scores` must have shape \(3, 3\)"),
-        ({"scores": lambda users: SCORES[users]}, r"`items` must be the number of items if `scores` is a function"),
-        ({"items": 4}, r"`items` must be None or the number of columns of `scores`, 3, got 4"),
+        ({"preds": SCORES.long() - (1 << 63)}, r"`preds` of int64 .* got -9223372036854775807 of user 0, item 0"),
+        ({"preds": lambda users: SCORES[users][:, :2], "items": 3}, r"`preds` must have shape \(3, 3\)"),
+        ({"preds": lambda users: SCORES[users]}, r"`items` must be the number of items if `preds` is a function"),
+        ({"items": 4}, r"`items` must be None or the number of columns of `preds`, 3, got 4"),
         ({"target": LIKED[:2]}, r"`target` must have 3 users, got 2"),
         ({"target": LIKED + 1}, r"`target` must contain items from 0 to 2, got 3 of user 2"),
         ({"target": LIKED - 1}, r"`target` must contain items from 0 to 2, got -1 of user 0"),
@@ -162,10 +162,10 @@ SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
         ),
         ({"seen": torch.eye(3).bool()}, r"`seen` must not contain items of `target`, got item 0 of user 0"),
         ({"seen": LIKED}, r"`seen` must be \(U, I\) bool or a pair"),
-        ({"k": 5}, r"`k` must be a list of different ints of at least 1, got 5"),
-        ({"k": [1, 1]}, r"`k` must be a list of different ints of at least 1, got \[1, 1\]"),
+        ({"top_k": 5}, r"`top_k` must be a list of different ints of at least 1, got 5"),
+        ({"top_k": [1, 1]}, r"`top_k` must be a list of different ints of at least 1, got \[1, 1\]"),
         ({"ties": "first"}, r"`ties` .* got 'first'"),
-        ({"sampled_from": 2}, r"`sampled_from` must be at least the number of columns of `scores`, 3, got 2"),
+        ({"sampled_from": 2}, r"`sampled_from` must be at least the number of columns of `preds`, 3, got 2"),
         ({"correction": "least-squares"}, r"`correction` must be None without `sampled_from`"),
         ({"correction": "linear"}, r"`correction` must be one of 'least-squares', None"),
         (
@@ -176,7 +176,7 @@ SCORES, LIKED = torch.eye(3), torch.tensor([0, 1, 2])
 )
 def test_invalid_input_raises(changed, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        recommendation_at_k(**({"scores": SCORES, "target": LIKED, "k": [1]} | changed))
+        recommendation_at_k(**({"preds": SCORES, "target": LIKED, "top_k": [1]} | changed))
 
 
 def test_users_without_liked_items_cause_a_warning():

@@ -336,7 +336,7 @@ def of_images(preds, target):
 # -- the tables
 
 IMAGES = {"box_format": "xywh"}
-FEDERATED = {**IMAGES, "area_as_given": True, "frequencies": frequencies_of(3)}
+FEDERATED = {**IMAGES, "use_given_area": True, "frequencies": frequencies_of(3)}
 ROTATED = {"box_format": "cxcywhr", "iou_type": "rotated"}
 TREE = {**IMAGES, "hierarchy": {0: 10, 1: 10, 10: 11}}
 POSES = {"box_format": "xywh", "iou_type": "keypoints", "sigmas": [0.03, 0.05, 0.08, 0.1, 0.2]}
@@ -462,7 +462,7 @@ METRICS: dict[str, Row] = {
     "lvis_packed": Row(torch_ap.LVISMeanAveragePrecision, packed_federated, FEDERATED),
     "lvis_of_8": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "max_detections": 8}),
     "lvis_fixed": Row(
-        torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "fixed": True, "max_detections": 8}
+        torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "ap_fixed": True, "max_detections": 8}
     ),
     "lvis_matched": Row(
         torch_ap.LVISMeanAveragePrecision, federated_images, {**FEDERATED, "match": "update", "class_metrics": True}
@@ -482,16 +482,16 @@ METRICS: dict[str, Row] = {
     "open_images_ignored": Row(
         torch_ap.OpenImagesMeanAveragePrecision,
         open_images,
-        {**IMAGES, "group_of": "ignore", "iou_threshold": [0.3, 0.5]},
+        {**IMAGES, "group_of": "ignore", "iou_thresholds": [0.3, 0.5]},
     ),
     "nuscenes": Row(torch_ap.NuScenesMeanAveragePrecision, centres, {"class_metrics": True}),
-    "nuscenes_packed": Row(torch_ap.NuScenesMeanAveragePrecision, packed_centres, {"distance_threshold": 1.5}),
+    "nuscenes_packed": Row(torch_ap.NuScenesMeanAveragePrecision, packed_centres, {"distance_thresholds": 1.5}),
     "voc_40_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "40-point"}),
     "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),
     "voc_11_point": Row(
         torch_ap.VOCMeanAveragePrecision,
         voc_images,
-        {"interpolation": "11-point", "iou_threshold": [0.5, 0.75], "strict": True},
+        {"interpolation": "11-point", "iou_thresholds": [0.5, 0.75], "strict": True},
     ),
 }
 
@@ -514,7 +514,7 @@ def embeddings(size, generator):
 
 def recommendations(size, generator):
     drawn = {
-        "scores": cases.scores((size // 2, 9), generator),
+        "preds": cases.scores((size // 2, 9), generator),
         "target": torch.randint(9, (size // 2,), generator=generator),
     }
     return {**drawn, "seen": torch.arange(9) == (drawn["target"][:, None] + 2) % 9}
@@ -613,8 +613,8 @@ FUNCTIONS: dict[str, Row] = {
     "binary_weighted": Row(functional.binary_average_precision, pair(cases.binary, weights=weights)),
     "binary_expected": Row(functional.binary_average_precision, pair(cases.binary), {"ties": "expected"}),
     "task": Row(functional.average_precision, pair(cases.binary), {"task": "binary"}),
-    "counts_at_k_rows": Row(functional.counts_at_k, rows, {"k": 5}),
-    "counts_at_k": Row(functional.counts_at_k, pair(cases.binary), {"k": 5}),
+    "counts_at_k_rows": Row(functional.counts_at_k, rows, {"top_k": 5}),
+    "counts_at_k": Row(functional.counts_at_k, pair(cases.binary), {"top_k": 5}),
     "counts_at_threshold": Row(functional.counts_at_threshold, pair(cases.binary), {"threshold": 0.5}),
     "binary_curve": Row(functional.binary_curve, pair(cases.binary)),
     "binary_curve_weighted": Row(
@@ -666,7 +666,7 @@ FUNCTIONS: dict[str, Row] = {
     "retrieval_precision_recall_curve": Row(functional.retrieval_precision_recall_curve, flat, {"max_k": 3}),
     "retrieval_r_precision": Row(functional.retrieval_r_precision, flat),
     "retrieval_reciprocal_rank": Row(functional.retrieval_reciprocal_rank, graded_rows, {"relevance_level": 2}),
-    "recommendation_at_k": Row(functional.recommendation_at_k, recommendations, {"k": [1, 3]}),
+    "recommendation_at_k": Row(functional.recommendation_at_k, recommendations, {"top_k": [1, 3]}),
     "embedding_average_precision": Row(functional.embedding_average_precision, embeddings, {"similarity": "dot"}),
     "coco": Row(functional.coco_mean_average_precision, images, IMAGES),
     "lvis": Row(functional.lvis_mean_average_precision, federated_images, FEDERATED),
@@ -716,14 +716,14 @@ INFERENCE: dict[str, Row] = {
     "normal_precision": Row(published.normal_precision, nothing, {"n": 20, "m": 5, "t": 4}),
     "normal_recall": Row(published.normal_recall, nothing, {"n": 20, "m": 5, "t": 4}),
     "published_interval": Row(published.published_interval, pair(cases.binary)),
-    "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"k": 5}),
+    "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"top_k": 5}),
     "precision_band": Row(inference.precision_band, pair(cases.binary), few),
     "precision_posterior": Row(posteriors.precision_posterior, nothing, {"tp": 3, "fp": 2}),
     "probability_better": Row(posteriors.probability_better, nothing, {"wins": 5, "losses": 2}),
     "proportion_interval": Row(inference.proportion_interval, nothing, {"successes": 3, "trials": 9}),
     "random_average_precision": Row(random_ranking.random_average_precision, nothing, {"n": 20, "m": 5}),
     "rank_probability": Row(random_ranking.rank_probability, nothing, {"n": 8, "m": 3, "hit": 1, "rank": 2}),
-    "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"k": 5}),
+    "recall_at_k_interval": Row(inference.recall_at_k_interval, pair(cases.binary), {"top_k": 5}),
     "recall_posterior": Row(posteriors.recall_posterior, nothing, {"tp": 3, "fn": 1}),
 }
 

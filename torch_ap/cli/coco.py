@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             max_detection_thresholds=args.max_detections,
             area_ranges=args.areas,
             sigmas=args.sigmas,
-            area_as_given=True,
+            use_given_area=True,
             match="compute" if args.report or args.errors else "update",  # only these need the shapes
             diagnose=False,  # file_notes names causes
         )

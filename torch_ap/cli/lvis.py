@@ -27,10 +27,10 @@ def run(args: argparse.Namespace) -> int:
             args.iou_type,
             iou_thresholds=args.iou_thresholds,
             max_detections=args.max_detections,
-            fixed=args.fixed,
+            ap_fixed=args.fixed,
             frequencies=data.frequencies,
             area_ranges=args.areas,
-            area_as_given=True,
+            use_given_area=True,
             diagnose=False,  # file_notes names causes
         )
 
@@ -45,7 +45,7 @@ class LvisLayout(CocoLayout):
     head = ("", "IoU", "area", "categories")
 
     def __init__(self, metric: LVISMeanAveragePrecision) -> None:
-        self._limit, self._fixed = str(metric.max_detections), metric.fixed
+        self._limit, self._fixed = str(metric.max_detections), metric.ap_fixed
         super().__init__(metric)
 
     def rows(self, result: Result) -> Rows:

@@ -36,7 +36,7 @@ _FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
         "interpolation": "11-point-arange",
         "strict": True,
     },
-    "activitynet": {"iou_type": "intervals", "iou_threshold": np.linspace(0.5, 0.95, 10).tolist()},
+    "activitynet": {"iou_type": "intervals", "iou_thresholds": np.linspace(0.5, 0.95, 10).tolist()},
 }
 _FORMATS_OF_OPTIONS = {
     "box_format": ("voc",),
@@ -99,11 +99,11 @@ def _with_class_names(data: VocData, names: list[str]) -> VocData:
 
 def _rules(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of the metric: the options, else the defaults of the format."""
-    defaults = {"box_format": "xyxy", "iou_threshold": 0.5, "interpolation": "all-points", "strict": False}
+    defaults = {"box_format": "xyxy", "iou_thresholds": 0.5, "interpolation": "all-points", "strict": False}
     defaults |= _FORMAT_DEFAULTS.get(args.format, {})
     listed = args.iou_thresholds
     threshold = listed[0] if listed is not None and len(listed) == 1 else listed
-    options = {"interpolation": args.interpolation, "iou_threshold": threshold, "strict": args.strict or None}
+    options = {"interpolation": args.interpolation, "iou_thresholds": threshold, "strict": args.strict or None}
     chosen = {name: value for name, value in options.items() if value is not None}
     return defaults | chosen | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
 

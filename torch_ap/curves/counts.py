@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import Ties
 from torch_ap.core.items.inputs import ClassificationInputs
@@ -17,15 +18,16 @@ from torch_ap.core.ranking import bins, builders, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 
 
+@renamed_keywords(k="top_k")
 def counts_at_k(
-    preds: Tensor, target: Tensor, k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
+    preds: Tensor, target: Tensor, top_k: int, *, ties: Ties = "grouped", predicted: Tensor | None = None
 ) -> Counts:
     """Return the true and false positives and negatives if the k highest-scored items are retrieved.
 
     Args:
         preds: (N,) one ranking, or (Q, N) one per row: floating or integer scores, no NaN.
         target: the shape of ``preds``; integers or bool, 0 or 1.
-        k: at least 1. If fewer than k items can be retrieved, the missing ones count as false positives, so that
+        top_k: at least 1. If fewer than k items can be retrieved, the missing ones count as false positives, so that
             tp + fp is k.
         ties: order of the tied items that straddle k: "grouped" and "expected" count an even share (the mean over all
             orders), "optimistic" the relevant items first, "pessimistic" last.
@@ -52,14 +54,14 @@ def counts_at_k(
         >>> at.specificity
         tensor(1., dtype=torch.float64)
     """
-    k = checks.positive_int("k", k)
+    top_k = checks.positive_int("top_k", top_k)
     curve, returned = curves_of_rows(preds, target, ties, predicted)
     if returned is None:
-        at = counts.counts_at_rank(curve, k, ties=ties)
+        at = counts.counts_at_rank(curve, top_k, ties=ties)
     else:
-        places = returned.clamp(max=k)
+        places = returned.clamp(max=top_k)
         at = counts.counts_at_rank(curve, places, ties=ties)
-        at = replace(at, fp=at.fp + (k - places))
+        at = replace(at, fp=at.fp + (top_k - places))
     return at.map(lambda x: x.reshape(preds.shape[:-1]))
 
 

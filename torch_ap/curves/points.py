@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import PointsInterpolation, allowed_values
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import interpolation
@@ -18,8 +19,9 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 _EPSILONS = 8  # tolerance in units of eps: hits and depths, their differences and sums are each rounded once
 
 
+@renamed_keywords(between="interpolate")
 def average_precision_from_hit_curve(
-    hits: Tensor, t: Tensor | None = None, *, m: float | None = None, between: Literal["step", "line"] = "step"
+    hits: Tensor, t: Tensor | None = None, *, m: float | None = None, interpolate: Literal["step", "line"] = "step"
 ) -> Tensor:
     r"""Return the average precision of points of a hit curve h(t).
 
@@ -35,7 +37,7 @@ def average_precision_from_hit_curve(
             (0, 0) to the first point; omit (0, 0). It can rise by at most 1 per rank (Lemma 5).
         m: number of all relevant items, in the same unit (Zhu's pi). Relevant items that are not on the curve count as
             0. None for the last h.
-        between: "step" or "line", as above.
+        interpolate: "step" or "line", as above.
 
     Returns:
         0-d float64; NaN if m is 0.
@@ -54,10 +56,10 @@ def average_precision_from_hit_curve(
         >>> average_precision_from_hit_curve(torch.tensor([1, 2, 2, 3, 3, 3, 3, 3]))
         tensor(0.9167, dtype=torch.float64)
         >>> t, h = torch.tensor([0.05, 1.0]), torch.tensor([0.05, 0.05])
-        >>> average_precision_from_hit_curve(h, t, between="line")
+        >>> average_precision_from_hit_curve(h, t, interpolate="line")
         tensor(1., dtype=torch.float64)
     """
-    checks.one_of("between", between, ("step", "line"))
+    checks.one_of("interpolate", interpolate, ("step", "line"))
     tensors.numbers("hits", hits)
     if t is not None:
         tensors.numbers("t", t)
@@ -75,7 +77,7 @@ def average_precision_from_hit_curve(
         if m < float(total) * (1 - slack):
             raise ValueError(f"`m` must be at least the last of `hits`, got m={m} and {float(total)}")
         total = torch.full_like(total, float(m))
-    if between == "line":
+    if interpolate == "line":
         start = h.new_zeros(1)
         return area_of_precision(torch.cat([start, depth]), torch.cat([start, h]), total)
     rise = torch.diff(h, prepend=h.new_zeros(1))

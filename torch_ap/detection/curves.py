@@ -4,6 +4,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, untraced
 from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
 from torch_ap.core.measures.convention import Convention
@@ -22,6 +23,7 @@ from torch_ap.detection.rules.voc import VocSettings, voc_settings_of
 __all__ = ["coco_curve", "lvis_curve", "voc_curve"]
 
 
+@renamed_keywords(area_as_given="use_given_area")
 def coco_curve(
     preds: Images,
     target: Images,
@@ -37,7 +39,7 @@ def coco_curve(
     iou: OwnIoU | None = None,
     box_width: int = 4,
     sigmas: Sigmas = None,
-    area_as_given: bool = False,
+    use_given_area: bool = False,
     validate_args: bool = True,
 ) -> list[Curve]:
     """Return the curve of each class of a detector at one IoU threshold, by COCO's rules.
@@ -48,7 +50,7 @@ def coco_curve(
         iou_threshold: a number in [0, 1].
         max_detections: the number of best detections of a class and image that count. Default: 100; 20 for keypoints.
         area: name of an area range, "all" or one of ``area_ranges``.
-        area_ranges, class_names, iou, box_width, sigmas, area_as_given, validate_args: as there.
+        area_ranges, class_names, iou, box_width, sigmas, use_given_area, validate_args: as there.
 
     Returns:
         (K,) :class:`torch_ap.curves.Curve`, in the order of the labels of the images, with the label or its name as
@@ -80,6 +82,7 @@ def coco_curve(
     return curves_of_images(settings, preds, target, area, class_names)
 
 
+@renamed_keywords(fixed="ap_fixed", area_as_given="use_given_area")
 def lvis_curve(
     preds: Images,
     target: Images,
@@ -89,21 +92,21 @@ def lvis_curve(
     rec_thresholds: list[float] | None = None,
     max_detections: int | None = None,
     *,
-    fixed: bool = False,
+    ap_fixed: bool = False,
     area: str = "all",
     area_ranges: AreaRanges | None = None,
     class_names: ClassNames = None,
-    area_as_given: bool = False,
+    use_given_area: bool = False,
     validate_args: bool = True,
 ) -> list[Curve]:
     """Return the curve of each class of a detector at one IoU threshold, by LVIS's rules.
 
     Args:
         preds, target: images as for :func:`torch_ap.functional.lvis_mean_average_precision`, lists or packed.
-        box_format, iou_type, rec_thresholds, max_detections, fixed: as there; one ``iou_type``.
+        box_format, iou_type, rec_thresholds, max_detections, ap_fixed: as there; one ``iou_type``.
         iou_threshold: a number in [0, 1].
         area: name of an area range, "all" or one of ``area_ranges``.
-        area_ranges, class_names, area_as_given, validate_args: as there.
+        area_ranges, class_names, use_given_area, validate_args: as there.
 
     Returns:
         (K,) :class:`torch_ap.curves.Curve`, in the order of the labels of the images, with the label or its name as
@@ -177,7 +180,7 @@ def voc_curve(
         tensor([0.0000, 0.5000], dtype=torch.float64)
     """
     checks.fraction("iou_threshold", iou_threshold)
-    settings = settings_from(voc_settings_of, locals())
+    settings = settings_from(voc_settings_of, locals() | {"iou_thresholds": iou_threshold})
     check_names(class_names)
     columns = validate_images(settings, preds, target)
     unmatchable.warn_of_unmatchable(settings, columns)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import (
     AnyBoxFormat,
     BoxFormat,
@@ -32,6 +33,7 @@ from torch_ap.detection.rules.open_images import open_images_settings_of
 from torch_ap.detection.rules.voc import voc_settings_of
 
 
+@renamed_keywords(area_as_given="use_given_area")
 def coco_mean_average_precision(
     preds: Images,
     target: Images,
@@ -49,7 +51,7 @@ def coco_mean_average_precision(
     iou: OwnIoU | None = None,
     box_width: int = 4,
     sigmas: Sigmas = None,
-    area_as_given: bool = False,
+    use_given_area: bool = False,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
 ) -> dict[str, Any]:
@@ -103,10 +105,10 @@ def coco_mean_average_precision(
             or 0.
         box_width: W, for ``iou``.
         sigmas: numbers of the K keypoints, a list, array or tensor of numbers from 1e-9 to 1e9; default COCO's 17.
-        area_as_given: whether to require ``area`` in all images and use it unchanged, as pycocotools uses the area in a
-            file: 0 is small, and a negative area is an error. Detected masks and keypoints then need it too. Otherwise
-            their area is the area of the mask, or of the box around all points, while pycocotools uses the area of the
-            ``bbox`` if the first result has one.
+        use_given_area: whether to require ``area`` in all images and use it unchanged, as pycocotools uses the area in
+            a file: 0 is small, and a negative area is an error. Detected masks and keypoints then need it too.
+            Otherwise their area is the area of the mask, or of the box around all points, while pycocotools uses the
+            area of the ``bbox`` if the first result has one.
         validate_args: whether values are checked (NaN, flags).
         dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
 
@@ -174,11 +176,12 @@ def validate_images(settings: ShapeSettings, preds: Images, target: Images) -> C
     return columns
 
 
+@renamed_keywords(iou_threshold="iou_thresholds")
 def voc_mean_average_precision(
     preds: Images,
     target: Images,
     box_format: AnyBoxFormat = "xyxy",
-    iou_threshold: float | list[float] = 0.5,
+    iou_thresholds: float | list[float] = 0.5,
     *,
     interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
@@ -205,7 +208,7 @@ def voc_mean_average_precision(
             not count.
         box_format: "xyxy", "xywh" or "cxcywh", or a format of rotated boxes. A negative size in ``target``, as between
             corners, is an error, except with ``validate_args=False``.
-        iou_threshold: a number in [0, 1], or several.
+        iou_thresholds: a number in [0, 1], or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI since
             2019: 1/40, 2/40, ..., 1; :func:`torch_ap.functional.kitti_mean_average_precision` computes the numbers
             of its development kit), or "101-point". "11-point" has the levels 0, 0.1, ..., 1 of the definition, so that
@@ -242,15 +245,16 @@ def voc_mean_average_precision(
         tensor(1.)
     """
     settings = settings_from(voc_settings_of, locals())
-    report = partial(settings.report, several=not isinstance(iou_threshold, int | float), class_metrics=class_metrics)
+    report = partial(settings.report, several=not isinstance(iou_thresholds, int | float), class_metrics=class_metrics)
     return report_images(settings, preds, target, report, dtype)
 
 
+@renamed_keywords(iou_threshold="iou_thresholds")
 def open_images_mean_average_precision(
     preds: Images,
     target: Images,
     box_format: BoxFormat = "xyxy",
-    iou_threshold: float | list[float] = 0.5,
+    iou_thresholds: float | list[float] = 0.5,
     *,
     hierarchy: Parents | None = None,
     group_of: GroupOf = "count",
@@ -282,7 +286,7 @@ def open_images_mean_average_precision(
             their ancestors must not be in ``negative_labels``.
         box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target`` is an error, except with
             ``validate_args=False``.
-        iou_threshold: a number in [0, 1], or several.
+        iou_thresholds: a number in [0, 1], or several.
         hierarchy: the parent of each label with a parent, or a list of its parents. Ground truths and
             ``positive_labels`` then apply to all ancestors of their classes too, ``negative_labels`` to all
             descendants.
@@ -317,14 +321,15 @@ def open_images_mean_average_precision(
         tensor(1.)
     """
     settings = settings_from(open_images_settings_of, locals())
-    report = partial(settings.report, several=not isinstance(iou_threshold, int | float), class_metrics=class_metrics)
+    report = partial(settings.report, several=not isinstance(iou_thresholds, int | float), class_metrics=class_metrics)
     return report_images(settings, *settings.prepared(preds, target), report, dtype)
 
 
+@renamed_keywords(distance_threshold="distance_thresholds")
 def nuscenes_mean_average_precision(
     preds: Images,
     target: Images,
-    distance_threshold: float | list[float] | None = None,
+    distance_thresholds: float | list[float] | None = None,
     *,
     class_metrics: bool = False,
     validate_args: bool = True,
@@ -344,7 +349,7 @@ def nuscenes_mean_average_precision(
         preds: a list with one dict per image (sample): ``centers`` (D, 2), ``scores`` (D,), ``labels`` (D,) integers;
             or, packed, one dict with the concatenated rows of all images and ``counts`` (B,).
         target: ``centers`` (G, 2), ``labels`` (G,). nuScenes' centres are on the ground, in metres.
-        distance_threshold: a number of at least 0, or several; default 0.5, 1, 2 and 4.
+        distance_thresholds: a number of at least 0, or several; default 0.5, 1, 2 and 4.
         class_metrics: whether to return the AP of each class too.
         validate_args: whether to check values.
         dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
@@ -374,7 +379,7 @@ def nuscenes_mean_average_precision(
         >>> nuscenes_mean_average_precision([pred], target)["map_per_threshold"]
         tensor([0., 0., 1., 1.])
     """
-    distances = list(DISTANCES) if distance_threshold is None else distance_threshold
+    distances = list(DISTANCES) if distance_thresholds is None else distance_thresholds
     settings = nuscenes_settings_of(distances, validate_args=validate_args)
     report = partial(settings.report, several=not isinstance(distances, int | float), class_metrics=class_metrics)
     return report_images(settings, preds, target, report, dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
 from torch_ap.detection.functions import report_images
 from torch_ap.detection.inputs.images import Images
@@ -15,6 +16,7 @@ from torch_ap.detection.rules.coco import Report
 from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of
 
 
+@renamed_keywords(fixed="ap_fixed", area_as_given="use_given_area")
 def lvis_mean_average_precision(
     preds: Images,
     target: Images,
@@ -24,12 +26,12 @@ def lvis_mean_average_precision(
     iou_thresholds: list[float] | None = None,
     rec_thresholds: list[float] | None = None,
     max_detections: int | None = None,
-    fixed: bool = False,
+    ap_fixed: bool = False,
     frequencies: Mapping[int, Frequency] | None = None,
     class_metrics: bool = False,
     area_ranges: AreaRanges | None = None,
     class_names: ClassNames = None,
-    area_as_given: bool = False,
+    use_given_area: bool = False,
     validate_args: bool = True,
     dtype: torch.dtype | None = None,
 ) -> dict[str, Any]:
@@ -53,17 +55,17 @@ def lvis_mean_average_precision(
         iou_thresholds: numbers in [0, 1]. Default: .5, .55, ..., .95, in float64.
         rec_thresholds: recall levels in [0, 1]. Default: 0, .01, ..., 1.
         max_detections: the number of best detections that count, the first of equal scores: per image, default 300;
-            with ``fixed`` per category in all images, default 10,000.
-        fixed: whether to compute AP-Fixed: a limit on each category over all images in place of a limit per image, so
-            that categories of high scores do not displace others.
+            with ``ap_fixed`` per category in all images, default 10,000.
+        ap_fixed: whether to compute AP-Fixed: a limit on each category over all images in place of a limit per image,
+            so that categories of high scores do not displace others.
         frequencies: "r", "c" or "f" of each category, rare, common or frequent in the training set. Every label and id
             must then be one of these categories, and the result has ``map_rare``, ``map_common`` and ``map_frequent``.
         class_metrics: whether to return AP and AR of each class too, at no cost.
         area_ranges: names and inclusive bounds of area ranges in addition to "all". Default: small, medium, large.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
             each class then has its own entries.
-        area_as_given: whether to require ``area`` and use it unchanged, as lvis uses the area in a file: a ground truth
-            of area 0 does not count. Detected masks then need it, too.
+        use_given_area: whether to require ``area`` and use it unchanged, as lvis uses the area in a file: a ground
+            truth of area 0 does not count. Detected masks then need it, too.
         validate_args: whether to check values.
         dtype: dtype of the numbers. Default: float64 for float64 scores, else float32.
 
@@ -77,12 +79,12 @@ def lvis_mean_average_precision(
         ValueError: for an invalid argument, and for a negative category with a ground truth in the image, with image
             and key.
 
-    Equals ``lvis.LVISEval`` to 1e-12, and with ``fixed`` its values for ``LVISResults(max_dets=-1)`` with the results
-    cut to 10,000 per category (equal scores at the cut: by image, then by their order in it). One difference: the
-    ground truth with id 0 in a file counts, while lvis ignores its matches.
+    Equals ``lvis.LVISEval`` to 1e-12, and with ``ap_fixed`` its values for ``LVISResults(max_dets=-1)`` with the
+    results cut to 10,000 per category (equal scores at the cut: by image, then by their order in it). One difference:
+    the ground truth with id 0 in a file counts, while lvis ignores its matches.
 
-    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation; ``fixed``: Dave
-    et al. (2021), Evaluating Large-Vocabulary Object Detectors: The Devil is in the Details.
+    Source: Gupta, Dollár & Girshick (2019), LVIS: A Dataset for Large Vocabulary Instance Segmentation; ``ap_fixed``:
+    Dave et al. (2021), Evaluating Large-Vocabulary Object Detectors: The Devil is in the Details.
 
     Example:
         >>> import torch

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.counts import hits_at
@@ -36,8 +37,9 @@ _METHOD = "delta-wilson"
 _ALL = "all items are retrieved: recall is 1 by definition"
 
 
+@renamed_keywords(k="top_k")
 def recall_at_k_interval(
-    preds: Tensor, target: Tensor, k: int, *, confidence_level: float = 0.95, design: Design = "iid"
+    preds: Tensor, target: Tensor, top_k: int, *, confidence_level: float = 0.95, design: Design = "iid"
 ) -> Interval:
     r"""Return a confidence interval for recall at k, by the delta method in Wilson's form.
 
@@ -73,7 +75,7 @@ def recall_at_k_interval(
     Args:
         preds: (N,) scores of one ranking, no NaN; tied items on both sides of rank k count proportionally.
         target: (N,) values 0 and 1.
-        k: rank, 1 to N.
+        top_k: rank, 1 to N.
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" (items were sampled, so the number of hits is random) or "stratified" (the numbers of hits and
             misses were fixed).
@@ -96,13 +98,14 @@ def recall_at_k_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.343, 0.533, 0.715]
     """
-    cut, reason = _validate_cut(preds, target, k, confidence_level, design)
+    cut, reason = _validate_cut(preds, target, top_k, confidence_level, design)
     interval = cut.recall(confidence_level, design)
     return replace(interval, reason=reason or interval.reason)
 
 
+@renamed_keywords(k="top_k")
 def precision_at_k_interval(
-    preds: Tensor, target: Tensor, k: int, *, confidence_level: float = 0.95, design: Design = "iid"
+    preds: Tensor, target: Tensor, top_k: int, *, confidence_level: float = 0.95, design: Design = "iid"
 ) -> Interval:
     r"""Return a confidence interval for precision at k, by the delta method in Wilson's form.
 
@@ -138,7 +141,7 @@ def precision_at_k_interval(
     Args:
         preds: (N,) scores of one ranking, no NaN; tied items on both sides of rank k count proportionally.
         target: (N,) values 0 and 1.
-        k: rank, 1 to N.
+        top_k: rank, 1 to N.
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" (items were sampled, so the number of hits is random) or "stratified" (the numbers of hits and
             misses were fixed).
@@ -161,7 +164,7 @@ def precision_at_k_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.488, 0.8, 0.944]
     """
-    cut, reason = _validate_cut(preds, target, k, confidence_level, design)
+    cut, reason = _validate_cut(preds, target, top_k, confidence_level, design)
     interval = cut.precision(confidence_level, design)
     return replace(interval, reason=reason or interval.reason) if design == "stratified" else interval
 
@@ -225,7 +228,7 @@ def _validate_cut(preds: Tensor, target: Tensor, k: int, confidence_level: float
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     curve = validated_curve(preds, target)
-    k = checks.rank("k", k, int(curve.n))
+    k = checks.rank("top_k", k, int(curve.n))
     n, m, (low, high) = int(curve.n), segments.as_float64(curve.m)[0], window(int(curve.n), k)
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import DenominatorOfChance, allowed_values
 from torch_ap.core.measures.ties import divisor, harmonic_difference
 from torch_ap.core.ranking import segments
@@ -305,8 +306,9 @@ class RandomAveragePrecision(Result):
         return _upper((value - float(self.mean)) / float(self.standard_deviation))
 
 
+@renamed_keywords(k="top_k")
 def random_average_precision(
-    n: int, m: int, k: int | None = None, *, denominator: DenominatorOfChance = "min"
+    n: int, m: int, top_k: int | None = None, *, denominator: DenominatorOfChance = "min"
 ) -> RandomAveragePrecision:
     r"""Return the mean, variance and distribution of AP, or AP@k, over all rankings of n items with m relevant items.
 
@@ -326,7 +328,7 @@ def random_average_precision(
     Args:
         n: number of items, at least 1.
         m: number of relevant items, 0 to n.
-        k: cutoff of AP@k, at least 1; None for all items.
+        top_k: k of AP@k, at least 1; None for all items.
         denominator: divisor of AP@k: "min" for min(k, m), or "relevant" for m.
 
     Returns:
@@ -346,7 +348,7 @@ def random_average_precision(
         (0.0839889109, 0.0056134508)
     """
     n, m = checks.ranking_size(n, m)
-    k = checks.positive_int("k", k, optional=True)
+    k = checks.positive_int("top_k", top_k, optional=True)
     checks.one_of("denominator", denominator, allowed_values(DenominatorOfChance))
     cut = n if k is None else min(k, n)
     norm = divisor(denominator, m, k)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.arrays import full_precision
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
 from torch_ap.core.base.options import Action, Denominator, PointsInterpolation, Similarity, Ties
 from torch_ap.core.base.progress import progress_bar
@@ -75,7 +76,7 @@ class EmbeddingMeasures:
     @classmethod
     def from_arguments(cls, k: Any, denominator: Any, interpolation: Any, ties: Any) -> "EmbeddingMeasures":
         """Return the measures of validated arguments."""
-        ranks = tuple(checks.ranks("k", k))
+        ranks = tuple(checks.ranks("top_k", k))
         whole = query_convention(None, None, "min", interpolation, ties)
         return cls(ranks, whole, tuple(Convention(rank, denominator, None, whole.ties) for rank in ranks))
 
@@ -331,6 +332,7 @@ class EmbeddingRetrieval(Result):
     similarity: str
 
 
+@renamed_keywords(k="top_k")
 def embedding_average_precision(
     queries: Tensor,
     gallery: Tensor | None,
@@ -338,7 +340,7 @@ def embedding_average_precision(
     gallery_labels: Tensor | None = None,
     *,
     similarity: Similarity = "cosine",
-    k: Sequence[int] = (1, 5, 10),
+    top_k: Sequence[int] = (1, 5, 10),
     denominator: Denominator = "min",
     interpolation: PointsInterpolation = None,
     ties: Ties | None = None,
@@ -365,7 +367,7 @@ def embedding_average_precision(
         query_labels: (Q,) integers.
         gallery_labels: (G,) integers; an item is relevant to queries with its label. None if ``gallery`` is None.
         similarity: "cosine", "dot" (inner product) or "euclidean" (the nearest first).
-        k: different ints of at least 1, the ranks of AP@k, precision, recall and CMC.
+        top_k: different ints of at least 1, the ranks of AP@k, precision, recall and CMC.
         denominator: divisor of AP@k: "min" min(k, R), "relevant" R, "found" the relevant items in the top k.
         interpolation: for ``map`` only: None, "trapezoid" (as in the code for Oxford5k and Paris6k), "11-point",
             "11-point-arange", "101-point", "all-points" or a 1-D tensor of recall levels.
@@ -408,7 +410,7 @@ def embedding_average_precision(
         >>> found.map, found.cmc
         (tensor(1., dtype=torch.float64), tensor([1., 1.], dtype=torch.float64))
     """
-    measures = EmbeddingMeasures.from_arguments(k, denominator, interpolation, ties)
+    measures = EmbeddingMeasures.from_arguments(top_k, denominator, interpolation, ties)
     settings = EmbeddingSettings(
         measures, similarity, empty_target_action, relevance, product_dtype, max_memory, progress
     )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
 from torch_ap.core.base.options import Correction, Ties, allowed_values
 from torch_ap.core.base.progress import progress_bar
@@ -105,20 +106,20 @@ class UserScores:
         """Return a tile of validated scores."""
         device = self._target.items.device
         if callable(self._scores):
-            block: Tensor = plain_result("scores", self._scores(torch.arange(rows.start, rows.stop, device=device)))
+            block: Tensor = plain_result("preds", self._scores(torch.arange(rows.start, rows.stop, device=device)))
         else:
             block = self._scores[rows]
-        tensors.scores("scores", block)
-        tensors.shape("scores", block, [torch.Size([rows.stop - rows.start, self.shape[1]])], " for these users")
+        tensors.scores("preds", block)
+        tensors.shape("preds", block, [torch.Size([rows.stop - rows.start, self.shape[1]])], " for these users")
         if block.dtype == torch.int64 and bool((inexact := (block < -_EXACT) | (block > _EXACT)).any()):
             row, item = inexact.nonzero()[0].tolist()
             value = Plain(f"{int(block[row, item])} of user {rows.start + row}, item {item}")
-            raise_invalid("scores", "of int64 must be in [-2^53, 2^53], which float64 represents exactly", value)
+            raise_invalid("preds", "of int64 must be in [-2^53, 2^53], which float64 represents exactly", value)
         wide = block.dtype if block.dtype in (torch.float32, torch.float64) else torch.float32
         block = block.detach().to(torch.float64 if block.dtype in (torch.int32, torch.int64) else wide)
         if bool((nan := torch.isnan(block)).any()):
             row, item = nan.nonzero()[0].tolist()
-            raise_invalid("scores", "must not contain NaN", Plain(f"NaN of user {rows.start + row}, item {item}"))
+            raise_invalid("preds", "must not contain NaN", Plain(f"NaN of user {rows.start + row}, item {item}"))
         tile = block.new_full((len(block), self.tile[1]), -torch.inf)
         tile[:, : self.shape[1]] = block
         return tile
@@ -167,7 +168,7 @@ def user_values(
     progress: Any,
 ) -> dict[str, Tensor]:
     """Return the values of each user, (U, K) float64, NaN without relevant items, and the number of items, (U,)."""
-    ranks = checks.ranks("k", k)
+    ranks = checks.ranks("top_k", k)
     check_ties(ties, TIES)
     checks.boolean("progress", progress)
     checks.one_of("correction", correction, allowed_values(Correction))
@@ -186,14 +187,14 @@ def user_values(
 
 def _matrix(scores: Any, target: Any, seen: Any, items: Any) -> UserScores:
     if not callable(scores):
-        tensors.scores("scores", scores)
+        tensors.scores("preds", scores)
         if scores.ndim != 2:
-            raise_invalid("scores", "must be (U, I), or a function of users", Plain(f"shape {tuple(scores.shape)}"))
+            raise_invalid("preds", "must be (U, I), or a function of users", Plain(f"shape {tuple(scores.shape)}"))
         if items not in (None, scores.shape[1]):
-            raise_invalid("items", f"must be None or the number of columns of `scores`, {scores.shape[1]}", items)
+            raise_invalid("items", f"must be None or the number of columns of `preds`, {scores.shape[1]}", items)
         items = scores.shape[1]
     elif items is None:
-        raise_invalid("items", "must be the number of items if `scores` is a function", items)
+        raise_invalid("items", "must be the number of items if `preds` is a function", items)
     items = checks.positive_int("items", items)
     liked = validate_lists("target", target, items, one_each=True)
     known = None if seen is None else validate_lists("seen", seen, items)
@@ -204,7 +205,7 @@ def _matrix(scores: Any, target: Any, seen: Any, items: Any) -> UserScores:
     if not users:
         raise_invalid("target", "must contain at least one user", Plain("none"))
     if not callable(scores):
-        tensors.same_device(scores=scores, target=liked.items, seen=None if known is None else known.items)
+        tensors.same_device(preds=scores, target=liked.items, seen=None if known is None else known.items)
     return UserScores(scores, items, liked, known)
 
 
@@ -215,7 +216,7 @@ def _check_sample(matrix: UserScores, sampled_from: Any, correction: Any) -> Non
         return
     if checks.positive_int("sampled_from", sampled_from) < matrix.shape[1]:
         raise_invalid(
-            "sampled_from", f"must be at least the number of columns of `scores`, {matrix.shape[1]}", sampled_from
+            "sampled_from", f"must be at least the number of columns of `preds`, {matrix.shape[1]}", sampled_from
         )
     if correction is None:
         warn_caller(
@@ -324,12 +325,13 @@ class Recommendation(Result):
     correction: str | None
 
 
+@renamed_keywords(scores="preds", k="top_k")
 def recommendation_at_k(
-    scores: Tensor | Callable[[Tensor], Tensor],
+    preds: Tensor | Callable[[Tensor], Tensor],
     target: Tensor | tuple[Tensor, Tensor],
     seen: Tensor | tuple[Tensor, Tensor] | None = None,
     *,
-    k: Sequence[int] = (5, 10, 20),
+    top_k: Sequence[int] = (5, 10, 20),
     items: int | None = None,
     ties: Ties = "expected",
     sampled_from: int | None = None,
@@ -344,12 +346,12 @@ def recommendation_at_k(
         nDCG = \frac{1}{\log_2(t + 1)}
 
     Args:
-        scores: (U, I) floating or integer scores, no NaN; or a function of (b,) int64 users that returns (b, I) scores.
+        preds: (U, I) floating or integer scores, no NaN; or a function of (b,) int64 users that returns (b, I) scores.
             The function is called for some users at a time, so that the whole matrix is never stored.
         target: relevant items of each user: (U,) integers, one item per user; (U, I) bool; or a pair (offsets, items)
             as in a sparse matrix by rows, (U + 1,) and (N,) integers.
         seen: items to leave out, such as items of the training set: (U, I) bool, or a pair as above. None for no item.
-        k: different ints of at least 1.
+        top_k: different ints of at least 1, the ranks k.
         items: I, required with a function of users; None for a matrix.
         ties: how equal scores count: "expected" (mean over all their orders), "grouped", "optimistic", "pessimistic".
             Equal scores for all items give the mean of a random order, not rank 1.
@@ -376,18 +378,18 @@ def recommendation_at_k(
     Example:
         >>> import torch
         >>> from torch_ap.functional import recommendation_at_k
-        >>> scores = torch.tensor([[0.9, 0.8, 0.1, 0.3], [0.2, 0.7, 0.6, 0.5]])
+        >>> preds = torch.tensor([[0.9, 0.8, 0.1, 0.3], [0.2, 0.7, 0.6, 0.5]])
         >>> seen = torch.tensor([[True, False, False, False], [False, True, False, False]])
-        >>> recommendation_at_k(scores, torch.tensor([1, 3]), seen, k=[1, 2]).ndcg
+        >>> recommendation_at_k(preds, torch.tensor([1, 3]), seen, top_k=[1, 2]).ndcg
         tensor([0.5000, 0.8155], dtype=torch.float64)
     """
-    values = user_values(scores, target, seen, k, items, ties, sampled_from, correction, progress)
+    values = user_values(preds, target, seen, top_k, items, ties, sampled_from, correction, progress)
     kept = values.pop("likes") > 0
     if not bool(kept.any()):
         warn_caller("No user has an item in `target`: all values are NaN.", UserWarning)
     means = {name: column[kept].mean(0) for name, column in values.items()}
     return Recommendation(
-        k=torch.tensor(list(k), device=kept.device),
+        k=torch.tensor(list(top_k), device=kept.device),
         **means,
         users=int(kept.sum()),
         without_target=int((~kept).sum()),

@@ -46,6 +46,16 @@ def renamed_keywords(**current_names: str) -> Callable[[Callable[P, R]], Callabl
     return decorate
 
 
+def renamed_attribute(former: str, current: str) -> property:
+    """Return a property that reads an attribute by its former name, with a warning."""
+
+    def read(self: Any) -> Any:
+        warn_caller(f"`{former}` is deprecated: use `{current}`", FutureWarning)
+        return getattr(self, current)
+
+    return property(read, doc=f"Former name of ``{current}``.")
+
+
 def former_names(
     module: str, renamed: Mapping[str, str], removed: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:

@@ -64,7 +64,7 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     Returns:
         The content of the files. ``area`` of a ground truth is the area in the annotation, if it has one, else the area
         of its box or mask. ``area`` of a detection is the area of the mask, of the box around all keypoints, or of the
-        ``bbox`` if the first of the results has one, as in pycocotools. With ``area_as_given=True`` the function and
+        ``bbox`` if the first of the results has one, as in pycocotools. With ``use_given_area=True`` the function and
         the metric use all these areas as pycocotools does. The ids of annotations and ``area`` in results are not read.
 
     Raises:
@@ -348,7 +348,7 @@ def write_files(
     box_format: str,
     class_names: Mapping[int, str],
     *,
-    area_as_given: bool = False,
+    use_given_area: bool = False,
 ) -> None:
     """Write the state of a detection metric as ``{name}_preds.json`` and ``{name}_target.json``.
 
@@ -357,7 +357,7 @@ def write_files(
         columns: the state of a metric of boxes, masks or both.
         box_format: format of its boxes.
         class_names: names of labels; a label without one is named by its number.
-        area_as_given: whether to write areas of 0 or less unchanged, instead of the area of the box or mask.
+        use_given_area: whether to write areas of 0 or less unchanged, instead of the area of the box or mask.
     """
     labels = torch.unique(torch.cat([columns["ground_truth_labels"], columns["detection_labels"]])).tolist()
     images: list[dict[str, Any]] = [{"id": place} for place in range(len(columns["detections_per_image"]))]
@@ -367,14 +367,14 @@ def write_files(
     truth = {
         "info": {"description": "what a metric of torch_ap held"},
         "images": images,
-        "annotations": _entries(columns, "ground_truth", box_format, area_as_given=area_as_given),
+        "annotations": _entries(columns, "ground_truth", box_format, use_given_area=use_given_area),
         "categories": [{"id": label, "name": class_names.get(label, str(label))} for label in labels],
     }
     for kind, content in (("preds", _entries(columns, "detection", box_format)), ("target", truth)):
         Path(f"{name}_{kind}.json").write_text(json.dumps(content, indent=4), encoding="utf-8")
 
 
-def _entries(columns: Columns, side: str, box_format: str, *, area_as_given: bool = False) -> list[dict[str, Any]]:
+def _entries(columns: Columns, side: str, box_format: str, *, use_given_area: bool = False) -> list[dict[str, Any]]:
     """Return the annotations or detections of all images."""
     counts = columns[f"{side}s_per_image"]
     image = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
@@ -398,7 +398,7 @@ def _entries(columns: Columns, side: str, box_format: str, *, area_as_given: boo
         area = columns["ground_truth_area"]
         own_area = own_area.to(area.dtype)
         parts["iscrowd"] = columns["ground_truth_iscrowd"].tolist()
-        parts["area"] = torch.where((area > 0) | area_as_given, area, own_area).tolist()
+        parts["area"] = torch.where((area > 0) | use_given_area, area, own_area).tolist()
     return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
 
 

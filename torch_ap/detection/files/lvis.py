@@ -53,7 +53,7 @@ def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbo
         iou_type: "bbox", or "segm" or "boundary" for masks. Polygons need pycocotools (extra: ``detection``).
 
     Returns:
-        The content of the files, for ``LVISMeanAveragePrecision("xywh", area_as_given=True)``. The area of a detection
+        The content of the files, for ``LVISMeanAveragePrecision("xywh", use_given_area=True)``. The area of a detection
         is the area of the mask, or of the ``bbox`` if the first of the results has one, as in lvis.
 
     Raises:

@@ -40,7 +40,7 @@ def read_supervision(
         supervision's own metric: keypoints of ``targets`` that are not ``visible`` are not labelled, and boxes are
         ``data["xyxy"]``. Areas of ``targets`` are ``data["area"]``, else the areas of the boxes around the visible
         points, or of ``data["xyxy"]`` without a visible point. Areas of ``predictions`` are the areas of
-        ``data["xyxy"]``, else of the boxes around all points. Metrics use these areas with ``area_as_given=True``.
+        ``data["xyxy"]``, else of the boxes around all points. Metrics use these areas with ``use_given_area=True``.
 
     Raises:
         ValueError: for another object or a missing attribute; for arrays of another shape; for NaN; for lists of

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from torch_ap.core.base import cached, checks
 from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, settings_from
 from torch_ap.core.metric.samples import SampleIds
@@ -68,7 +69,7 @@ def tm_to_coco(self: CocoMetric, name: str = "tm_map_input") -> None:
     with self._all_ranks():
         names = self._report.class_names or {}
         named = names if isinstance(names, Mapping) else dict(enumerate(names))
-        coco.write_files(name, self._columns(), self.box_format, named, area_as_given=self._settings.area_as_given)
+        coco.write_files(name, self._columns(), self.box_format, named, use_given_area=self._settings.use_given_area)
 
 
 _settings_of = cached.settings_cache(settings_of)
@@ -100,7 +101,7 @@ class MeanAveragePrecision(CocoMetric):
             torchmetrics.
         average: "macro" or "micro".
         backend: ignored; accepted so that calls need no change.
-        area_ranges, class_names, iou, box_width, sigmas, area_as_given: as for the function.
+        area_ranges, class_names, iou, box_width, sigmas, use_given_area: as for the function.
         match: "compute" stores the images; "update" matches each batch immediately and stores only scores and matches,
             for the same numbers: see docs/detection.md for its limits.
         validate_args: whether to check the values of batches.
@@ -137,6 +138,7 @@ class MeanAveragePrecision(CocoMetric):
     coco_to_tm = coco_to_tm
     tm_to_coco = tm_to_coco
 
+    @renamed_keywords(area_as_given="use_given_area")
     def __init__(
         self,
         box_format: AnyBoxFormat = "xyxy",
@@ -154,7 +156,7 @@ class MeanAveragePrecision(CocoMetric):
         iou: OwnIoU | None = None,
         box_width: int = 4,
         sigmas: Sigmas = None,
-        area_as_given: bool = False,
+        use_given_area: bool = False,
         match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         diagnose: bool = True,

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
@@ -21,15 +22,15 @@ class LVISMeanAveragePrecision(CocoMetric):
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm" or "boundary", or several as a tuple.
         iou_thresholds, rec_thresholds: LVIS's where None.
-        max_detections: limit per image, default 300; with ``fixed`` per category, default 10,000.
-        fixed: whether to compute AP-Fixed.
+        max_detections: limit per image, default 300; with ``ap_fixed`` per category, default 10,000.
+        ap_fixed: whether to compute AP-Fixed.
         frequencies: "r", "c" or "f" of each category, for the AP of rare, common and frequent categories.
         class_metrics: whether to return AP and AR of each class too, at no cost.
-        area_ranges, class_names, area_as_given: as for the function.
-        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`; not with ``fixed``.
+        area_ranges, class_names, use_given_area: as for the function.
+        match: "compute", or "update", as for :class:`torch_ap.MeanAveragePrecision`; not with ``ap_fixed``.
         validate_args: whether to check the values of batches.
         diagnose: whether ``compute`` warns of the likely cause of a low value, once per metric.
-        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md; with ``fixed`` both gather), and arguments of
+        kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md; with ``ap_fixed`` both gather), and arguments of
             ``torchmetrics.Metric``.
 
     Example:
@@ -59,6 +60,9 @@ class LVISMeanAveragePrecision(CocoMetric):
         }
     )
 
+    fixed = renamed_attribute("fixed", "ap_fixed")
+
+    @renamed_keywords(fixed="ap_fixed", area_as_given="use_given_area")
     def __init__(
         self,
         box_format: AnyBoxFormat = "xyxy",
@@ -67,12 +71,12 @@ class LVISMeanAveragePrecision(CocoMetric):
         iou_thresholds: list[float] | None = None,
         rec_thresholds: list[float] | None = None,
         max_detections: int | None = None,
-        fixed: bool = False,
+        ap_fixed: bool = False,
         frequencies: Mapping[int, Frequency] | None = None,
         class_metrics: bool = False,
         area_ranges: AreaRanges | None = None,
         class_names: ClassNames = None,
-        area_as_given: bool = False,
+        use_given_area: bool = False,
         match: Literal["compute", "update"] = "compute",
         validate_args: bool = True,
         diagnose: bool = True,
@@ -81,7 +85,7 @@ class LVISMeanAveragePrecision(CocoMetric):
         settings = settings_from(lvis_settings_of, locals())
         report = Report(class_metrics, class_names=class_names)
         super().__init__(settings, report, diagnose=diagnose, **kwargs)
-        self.max_detections, self.fixed = settings.limits[0], fixed
+        self.max_detections, self.ap_fixed = settings.limits[0], ap_fixed
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
@@ -95,16 +99,16 @@ class LVISMeanAveragePrecision(CocoMetric):
 
     @property
     def _can_exchange(self) -> bool:
-        return not self.fixed  # its limits need all images
+        return not self.ap_fixed  # its limits need all images
 
     @property
     def _limit(self) -> int | None:
         """``max_detections``, or None for the usual limit."""
-        return None if self.max_detections == usual_limit(self.fixed) else self.max_detections
+        return None if self.max_detections == usual_limit(self.ap_fixed) else self.max_detections
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         return {**super()._settings_of_value(), "max_detections": self._limit}
 
     @property
     def _usual_settings(self) -> Mapping[str, Any]:
-        return {**super()._usual_settings, "limits": (usual_limit(self.fixed),)}
+        return {**super()._usual_settings, "limits": (usual_limit(self.ap_fixed),)}

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.metrics import cuts, tables
@@ -48,7 +49,7 @@ class NuScenesMeanAveragePrecision(VocMetric):
     ``errors``, ``detections_table`` and ``lrp``, which need overlaps.
 
     Args:
-        distance_threshold: a distance, or several.
+        distance_thresholds: a distance, or several.
         class_metrics: whether to return the AP of each class too.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0, for tables and curves.
         validate_args: whether to check the values of batches.
@@ -65,12 +66,13 @@ class NuScenesMeanAveragePrecision(VocMetric):
         tensor([0., 0., 1., 1.])
     """
 
-    _argument_names = MappingProxyType({"thresholds": "distance_threshold", "check_values": "validate_args"})
+    _argument_names = MappingProxyType({"thresholds": "distance_thresholds", "check_values": "validate_args"})
     _threshold_name: ClassVar[str] = "distance_threshold"
 
+    @renamed_keywords(distance_threshold="distance_thresholds")
     def __init__(
         self,
-        distance_threshold: float | list[float] | None = None,
+        distance_thresholds: float | list[float] | None = None,
         *,
         class_metrics: bool = False,
         class_names: ClassNames = None,
@@ -78,10 +80,10 @@ class NuScenesMeanAveragePrecision(VocMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        distances = list(DISTANCES) if distance_threshold is None else distance_threshold
+        distances = list(DISTANCES) if distance_thresholds is None else distance_thresholds
         settings = nuscenes_settings_of(distances, validate_args=validate_args)
         super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
-        self.distance_threshold = distances
+        self.distance_thresholds = distances
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images, or sweeps, with ``centers`` (N, 2); see :meth:`torch_ap.MeanAveragePrecision.update`.
@@ -91,6 +93,7 @@ class NuScenesMeanAveragePrecision(VocMetric):
         """
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
+    distance_threshold = renamed_attribute("distance_threshold", "distance_thresholds")
     curve = _by_distance(VocMetric.curve)
     per_class = _by_distance(tables.per_class)
     per_image = _by_distance(tables.per_image)

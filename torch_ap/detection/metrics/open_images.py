@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
 from torch_ap.core.base.options import BoxFormat, GroupOf, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.hierarchy import Parents
@@ -17,7 +18,7 @@ class OpenImagesMeanAveragePrecision(VocMetric):
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh".
-        iou_threshold: a number, or several.
+        iou_thresholds: a number, or several.
         hierarchy: the parent of each label that has one, or its parents.
         group_of: "count" if a box around a group must be detected once, "ignore" if it need not be detected.
         expand_preds: whether to add detections of the ancestors of each class.
@@ -44,16 +45,18 @@ class OpenImagesMeanAveragePrecision(VocMetric):
 
     if TYPE_CHECKING:
         _settings: OpenImagesSettings
-    _shown_arguments = ("box_format", "iou_threshold", "group_of")
+    _shown_arguments = ("box_format", "iou_thresholds", "group_of")
 
     errors = diagnosis.errors
+    iou_threshold = renamed_attribute("iou_threshold", "iou_thresholds")
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
 
+    @renamed_keywords(iou_threshold="iou_thresholds")
     def __init__(
         self,
         box_format: BoxFormat = "xyxy",
-        iou_threshold: float | list[float] = 0.5,
+        iou_thresholds: float | list[float] = 0.5,
         *,
         hierarchy: Parents | None = None,
         group_of: GroupOf = "count",
@@ -67,7 +70,7 @@ class OpenImagesMeanAveragePrecision(VocMetric):
     ) -> None:
         settings = settings_from(open_images_settings_of, locals())
         super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
-        self.box_format, self.iou_threshold, self.iou_type = box_format, iou_threshold, iou_type
+        self.box_format, self.iou_thresholds, self.iou_type = box_format, iou_thresholds, iou_type
         self.hierarchy, self.group_of, self.expand_preds = hierarchy, group_of, expand_preds
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:

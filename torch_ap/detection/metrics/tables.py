@@ -96,7 +96,7 @@ def per_image(
         (B,) columns in the order of the images: ``image``, its ``sample_ids`` or its position; ``ap``, float64, ``map``
         of this image alone, over all IoU thresholds and the classes in the image, NaN without ground truths; ``f1``,
         float64, 2 tp / (2 tp + fp + missed), NaN for an empty image without detections; ``tp``, ``fp`` and
-        ``missed``, int64. Classes are separate, also with ``average="micro"``. With LVIS's ``fixed`` the detections
+        ``missed``, int64. Classes are separate, also with ``average="micro"``. With LVIS's ``ap_fixed`` the detections
         that count among all images are used.
 
     Raises:
@@ -123,7 +123,7 @@ def per_image(
 def per_slice(self: ImageState, slices: Mapping[str, Any], iou_type: str | None = None) -> dict[str, Any]:
     """Return a table with one row per slice of the images, for example by day and by night, by city, by camera.
 
-    A slice has the numbers of a metric of its images alone; no detection is matched again. With LVIS's ``fixed`` the
+    A slice has the numbers of a metric of its images alone; no detection is matched again. With LVIS's ``ap_fixed`` the
     best detections of a class are chosen from all images, not from the slice. A class without ground truths in a slice
     is undefined there and does not count in its means.
 

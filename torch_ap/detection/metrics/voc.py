@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, check_names, label_names
+from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import segments
@@ -26,7 +27,7 @@ class VocMetric(DetectionMetric):
     """Abstract: mean AP over classes and thresholds for one kind of shape, by VOC's rule or another."""
 
     _argument_names = MappingProxyType(
-        {"iou_types": "iou_type", "thresholds": "iou_threshold", "check_values": "validate_args"}
+        {"iou_types": "iou_type", "thresholds": "iou_thresholds", "check_values": "validate_args"}
     )
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
         _settings: VocSettings
@@ -72,7 +73,7 @@ class VocMetric(DetectionMetric):
 
     @property
     def _several(self) -> bool:
-        return not isinstance(getattr(self, self._threshold_name), int | float)
+        return not isinstance(getattr(self, f"{self._threshold_name}s"), int | float)
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
         self._check_iou_type(iou_type)
@@ -132,7 +133,7 @@ class VOCMeanAveragePrecision(VocMetric):
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh"; for rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
-        iou_threshold: a number, or several.
+        iou_thresholds: a number, or several.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI), or
             "101-point".
         inclusive_pixels: whether boxes include the pixels of their corners, as in the devkit.
@@ -156,16 +157,18 @@ class VOCMeanAveragePrecision(VocMetric):
         tensor(0.5000)
     """
 
-    _shown_arguments = ("box_format", "iou_threshold", "interpolation")
+    _shown_arguments = ("box_format", "iou_thresholds", "interpolation")
 
     errors = diagnosis.errors
+    iou_threshold = renamed_attribute("iou_threshold", "iou_thresholds")
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
 
+    @renamed_keywords(iou_threshold="iou_thresholds")
     def __init__(
         self,
         box_format: AnyBoxFormat = "xyxy",
-        iou_threshold: float | list[float] = 0.5,
+        iou_thresholds: float | list[float] = 0.5,
         *,
         interpolation: VOCInterpolation = "all-points",
         inclusive_pixels: bool = True,
@@ -181,7 +184,7 @@ class VOCMeanAveragePrecision(VocMetric):
     ) -> None:
         settings = settings_from(voc_settings_of, locals())
         super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
-        self.box_format, self.iou_threshold, self.iou_type = box_format, iou_threshold, iou_type
+        self.box_format, self.iou_thresholds, self.iou_type = box_format, iou_thresholds, iou_type
         self.inclusive_pixels, self.strict = inclusive_pixels, strict
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:

@@ -44,7 +44,7 @@ class CocoSettings(ShapeSettings):
         limits: M limits on the detections per category and image, ascending.
         areas: names and bounds of the A area ranges; the first one is the range of the overall numbers.
         average: "macro" or "micro".
-        area_as_given: whether ``area`` is required and used unchanged, including areas of 0 or less.
+        use_given_area: whether ``area`` is required and used unchanged, including areas of 0 or less.
     """
 
     thresholds: tuple[float, ...]
@@ -52,14 +52,14 @@ class CocoSettings(ShapeSettings):
     limits: tuple[int, ...]
     areas: AreaRanges
     average: str = "macro"
-    area_as_given: bool = False
+    use_given_area: bool = False
 
     def _form(self) -> StoredMatches:
         return StoredMatches(
             self.thresholds,
             tuple(self.areas.values()),
             self.limits[-1],
-            f"{self._shapes_text}|{self.area_as_given}",
+            f"{self._shapes_text}|{self.use_given_area}",
             micro=self.average == "micro",
         )
 
@@ -74,13 +74,13 @@ class CocoSettings(ShapeSettings):
     def _input_options(self) -> dict[str, Any]:
         """Return the arguments of :class:`DetectionInputs`.
 
-        Detections have areas if the geometry cannot compute them, and with ``area_as_given`` if COCO's files contain
+        Detections have areas if the geometry cannot compute them, and with ``use_given_area`` if COCO's files contain
         them.
         """
         kinds = self.geometries
-        has_areas = any(kind.area is None or (self.area_as_given and kind.file_areas) for kind in kinds)
+        has_areas = any(kind.area is None or (self.use_given_area and kind.file_areas) for kind in kinds)
         keys = ("area",) if has_areas else ()
-        return input_options(self) | {"of_detections": keys, "areas_required": self.area_as_given}
+        return input_options(self) | {"of_detections": keys, "areas_required": self.use_given_area}
 
     @property
     def most(self) -> str:
@@ -146,12 +146,12 @@ def settings_of(
     max_detection_thresholds: list[int] | None = None,
     average: str = "macro",
     area_ranges: AreaRanges | None = None,
-    area_as_given: bool = False,
+    use_given_area: bool = False,
     **shapes: Any,
 ) -> CocoSettings:
     """Validate the arguments, and return the settings; ``shapes`` are arguments of :func:`shape_settings_of`."""
     checks.one_of("average", average, ("macro", "micro"))
-    checks.boolean("area_as_given", area_as_given)
+    checks.boolean("use_given_area", use_given_area)
     settings = shape_settings_of(**shapes)
     default = next((kind for kind in settings.geometries if kind.area is None), settings.geometries[0])
     limits = default.limits if max_detection_thresholds is None else max_detection_thresholds
@@ -167,7 +167,7 @@ def settings_of(
         limits=tuple(sorted(limits)),
         areas=areas,
         average=average,
-        area_as_given=area_as_given,
+        use_given_area=use_given_area,
     )
 
 
@@ -196,7 +196,7 @@ class Objects:
     def detection_area(self) -> Tensor:
         """The area of each detection; computed on first use, because the similarity of masks caches areas."""
         settings, columns, iou_type = self._of
-        from_files = settings.area_as_given and settings.geometry(iou_type).file_areas
+        from_files = settings.use_given_area and settings.geometry(iou_type).file_areas
         return columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
 
     @cached_property
@@ -204,7 +204,7 @@ class Objects:
         """The area of each ground truth; computed on first use."""
         settings, columns, iou_type = self._of
         area = segments.as_float64(columns["ground_truth_area"])
-        if settings.area_as_given or "area" in settings.inputs.rows_of("ground_truth"):
+        if settings.use_given_area or "area" in settings.inputs.rows_of("ground_truth"):
             return area
         # as in COCO's files, the area of a ground truth is the area of its mask, if it has a mask
         kind = next((kind for kind in settings.iou_types if settings.geometry(kind).masks), iou_type)

@@ -35,11 +35,11 @@ class LvisSettings(CocoSettings):
     """Settings of LVIS's mean average precision.
 
     Attributes:
-        fixed: whether the limit applies to each category in all images, instead of to each image.
+        ap_fixed: whether the limit applies to each category in all images, instead of to each image.
         frequencies: "r", "c" or "f" of each category; None to leave out the groups.
     """
 
-    fixed: bool = False
+    ap_fixed: bool = False
     frequencies: Mapping[int, Frequency] | None = None
 
     def _form(self) -> StoredMatches:
@@ -57,7 +57,7 @@ class LvisSettings(CocoSettings):
     @property
     def most(self) -> str:
         """The limit on detections, as text."""
-        return f"{self.limits[-1]} detections per {'class' if self.fixed else 'image'}"
+        return f"{self.limits[-1]} detections per {'class' if self.ap_fixed else 'image'}"
 
     @property
     def groups(self) -> Mapping[str, Tensor]:
@@ -89,7 +89,7 @@ class FederatedObjects(Objects):
         keys, groups = (torch.cat([negative, true]), not_exhaustive), size * max(1, len(per_image))
         is_evaluated, self.forgiven = _is_in_sets(keys, detected, groups)
         is_evaluated &= _has_size(self.detection_area)
-        if settings.fixed:
+        if settings.ap_fixed:
             group, counts = classes[1], segments.count(classes[1], size)
         else:
             group, counts = image, per_image
@@ -142,35 +142,37 @@ def _best(scores: Tensor, group: Tensor, counts: Tensor, most: int) -> Tensor | 
     return best
 
 
-def usual_limit(fixed: bool) -> int:
-    """Return the default limit on the detections of an image, or of a category if ``fixed``."""
-    return 10_000 if fixed else 300
+def usual_limit(ap_fixed: bool) -> int:
+    """Return the default limit on the detections of an image, or of a category if ``ap_fixed``."""
+    return 10_000 if ap_fixed else 300
 
 
 @passes_keywords_to(settings_of)
 def lvis_settings_of(
     *,
     max_detections: int | None,
-    fixed: bool,
+    ap_fixed: bool,
     frequencies: Mapping[int, Frequency] | None,
     iou_type: Kind | tuple[Kind, ...],
     **coco: Any,
 ) -> LvisSettings:
     """Validate the arguments, and return the settings; ``coco`` are arguments of :func:`settings_of`."""
-    checks.boolean("fixed", fixed)
-    if fixed and coco.get("match") == "update":
-        raise_invalid("match", "must be 'compute' with `fixed=True`, because the limit depends on all images", "update")
+    checks.boolean("ap_fixed", ap_fixed)
+    if ap_fixed and coco.get("match") == "update":
+        raise_invalid(
+            "match", "must be 'compute' with `ap_fixed=True`, because the limit depends on all images", "update"
+        )
     most = checks.positive_int("max_detections", max_detections, optional=True)
-    limits = [usual_limit(fixed) if most is None else most]
+    limits = [usual_limit(ap_fixed) if most is None else most]
     settings = settings_of(iou_type=iou_type, max_detection_thresholds=limits, **coco)
     if any(kind.alone or kind.pairs for kind in settings.geometries):
         raise_invalid("iou_type", "must be 'bbox', 'segm' or 'boundary', or several of them", iou_type)
     rule, letters = "must be None or a dict of ids of categories to 'r', 'c' or 'f'", get_args(Frequency)
     if frequencies is None:
-        return LvisSettings(**vars(settings), fixed=fixed)
+        return LvisSettings(**vars(settings), ap_fixed=ap_fixed)
     if not isinstance(frequencies, Mapping):
         raise_invalid("frequencies", rule, frequencies)
     for key, value in frequencies.items():
         if not isinstance(value, str) or value not in letters or not is_int64(key):
             raise_invalid("frequencies", rule, {key: value})
-    return LvisSettings(**vars(settings), fixed=fixed, frequencies=dict(frequencies))
+    return LvisSettings(**vars(settings), ap_fixed=ap_fixed, frequencies=dict(frequencies))

@@ -50,17 +50,17 @@ class NuScenesSettings(VocSettings):
 
 
 def nuscenes_settings_of(
-    distance_threshold: float | Sequence[float], *, validate_args: bool = True
+    distance_thresholds: float | Sequence[float], *, validate_args: bool = True
 ) -> NuScenesSettings:
     """Validate the arguments, and return the settings."""
-    if isinstance(distance_threshold, int | float):
-        distance_threshold = [distance_threshold]
-    checks.numbers_in("distance_threshold", distance_threshold, low=0, high=1e300)
+    if isinstance(distance_thresholds, int | float):
+        distance_thresholds = [distance_thresholds]
+    checks.numbers_in("distance_thresholds", distance_thresholds, low=0, high=1e300)
     checks.boolean("validate_args", validate_args)
     return NuScenesSettings(
         iou_types=("centers",),
         box_format="xyxy",
         check_values=validate_args,
-        thresholds=tuple(map(float, distance_threshold)),
+        thresholds=tuple(map(float, distance_thresholds)),
         interpolation="nuscenes",
     )

@@ -192,7 +192,7 @@ def settings_of_one_kind(*, iou_type: Kind, **shapes: Any) -> ShapeSettings:
 @passes_keywords_to(settings_of_one_kind)
 def voc_settings_of(
     *,
-    iou_threshold: float | Sequence[float],
+    iou_thresholds: float | Sequence[float],
     interpolation: str = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
@@ -200,10 +200,10 @@ def voc_settings_of(
     **shapes: Any,
 ) -> VocSettings:
     """Validate the arguments, and return the settings; ``shapes`` are arguments of :func:`shape_settings_of`."""
-    if isinstance(iou_threshold, int | float):
-        checks.fraction("iou_threshold", iou_threshold)
-        iou_threshold = [iou_threshold]
-    checks.numbers_in("iou_threshold", iou_threshold, low=0, high=1)
+    if isinstance(iou_thresholds, int | float):
+        checks.fraction("iou_thresholds", iou_thresholds)
+        iou_thresholds = [iou_thresholds]
+    checks.numbers_in("iou_thresholds", iou_thresholds, low=0, high=1)
     settings = settings_of_one_kind(iou_type=iou_type, **shapes)
     checks.one_of("interpolation", interpolation, INTERPOLATIONS)
     for name, value in (("inclusive_pixels", inclusive_pixels), ("strict", strict)):
@@ -212,7 +212,7 @@ def voc_settings_of(
         raise_invalid("inclusive_pixels", "must be left out for shapes other than boxes", inclusive_pixels)
     return VocSettings(
         **vars(settings),
-        thresholds=tuple(map(float, iou_threshold)),
+        thresholds=tuple(map(float, iou_thresholds)),
         interpolation=interpolation,
         inclusive_pixels=inclusive_pixels,
         strict=strict,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import Action, Denominator, PointsInterpolation, Similarity, Ties, TopK
 from torch_ap.core.measures.chance import chance_of_curve
@@ -318,11 +319,12 @@ class EmbeddingMAP(EmbeddingColumns):
         queries, values = sample.values()
         return queries, values.to(sample.dtype)
 
-    def evaluate(self, k: Sequence[int] = (1, 5, 10)) -> EmbeddingRetrieval:
+    @renamed_keywords(k="top_k")
+    def evaluate(self, top_k: Sequence[int] = (1, 5, 10)) -> EmbeddingRetrieval:
         """Return all measures of the queries so far, of all processes, from one pass.
 
         Args:
-            k: different ints of at least 1, the ranks of AP@k, precision, recall and CMC.
+            top_k: different ints of at least 1, the ranks of AP@k, precision, recall and CMC.
 
         Returns:
             :class:`torch_ap.functional.EmbeddingRetrieval`; its ``map`` uses the whole ranking.
@@ -332,7 +334,7 @@ class EmbeddingMAP(EmbeddingColumns):
         """
         convention = self.convention
         measures = EmbeddingMeasures.from_arguments(
-            k, convention.denominator, convention.interpolation, convention.ties
+            top_k, convention.denominator, convention.interpolation, convention.ties
         )
         with self._all_ranks():
             values, itself = self._values(replace(self._settings, measures=measures))
