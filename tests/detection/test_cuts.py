@@ -24,7 +24,7 @@ from torch_ap.detection import (
     OpenImagesMeanAveragePrecision,
     VOCMeanAveragePrecision,
 )
-from torch_ap.detection.errors import operating_points
+from torch_ap.detection.errors import matches_at, operating_points
 from torch_ap.detection.errors.confusion import one_to_one
 from torch_ap.detection.errors.outcomes import row_pairs
 from torch_ap.detection.matching import assignment
@@ -357,11 +357,11 @@ def test_no_pair_of_an_image_is_below_the_minimum(name):
     row = METRICS[name]
     found = row.new()
     quiet(found.update, **row.draw(120, torch.Generator().manual_seed(1)))
-    columns, settings = found._columns(), found._settings
-    criteria = found._matched(columns, None).matches.criteria
+    at = found._matches_at(found._settings.thresholds[0])
+    columns, criteria = at.columns, at.matches.criteria
     chosen = np.ones(len(columns["detection_labels"]), bool), np.arange(len(columns["ground_truth_labels"]))
     for least in criteria.thresholds.tolist():
-        pairs = row_pairs(settings, columns, settings.iou_types[0], *chosen, least)
+        pairs = row_pairs(at, *chosen, least)
         assert (pairs.iou >= least).all()
     assert len(pairs.iou)
 
@@ -619,6 +619,6 @@ def test_thresholds_of_other_images_follow_their_labels():
 @pytest.mark.parametrize("many", [7, 100, 1 << 29, (1 << 29) + 1, 1 << 40])
 def test_any_number_of_cells_is_counted(many):
     n, m = (torch.tensor(x) for x in ([0, 3, 3, many - 1, many - 1], [many - 1, 5, 3]))
-    cells, *counts = operating_points._cells(n, torch.tensor([False, False, True, True, False]), m, many)
+    cells, *counts = matches_at._cells(n, torch.tensor([False, False, True, True, False]), m, many)
     assert cells.tolist() == [0, 3, 5, many - 1]
     assert [x.tolist() for x in counts] == [[0, 1, 0, 1], [1, 2, 0, 2], [0, 1, 1, 1]]

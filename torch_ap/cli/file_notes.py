@@ -48,7 +48,7 @@ def note_no_match(metric: DetectionMetric, path: str, similarity: str = "an IoU"
         return
     least = f"{min(metric._settings.thresholds):g}"
     limit = f"above {least}" if metric._settings.strict else f"of {least} or more"
-    if metric._all_matched(None)[2].matched.any():
+    if metric._matches_at().matches.matched.any():
         note(f"{path}: at {similarity} {limit}, detections match only ignored ground truths, such as crowds")
         return
     note(

@@ -2,12 +2,12 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.detection.errors.operating_points import operating_points
-from torch_ap.detection.matching.shapes import place_of_threshold
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.inference.operating_point import ThresholdCriterion
 
@@ -19,23 +19,13 @@ class OperatingPointReport(Report):
 
     def __init__(self, args: argparse.Namespace, metric: DetectionMetric, class_names: ClassNames) -> None:
         criterion = ThresholdCriterion(1.0 if args.beta is None else args.beta, args.precision, args.recall)
-        thresholds = metric._settings.thresholds
-        matches, _, labels = metric._matched(metric._columns(), None)
-        place = place_of_threshold(None, thresholds)
+        at = metric._matches_at(class_names={})
+        at = replace(at, names=label_names(at.labels, class_names))  # several categories may have one name
         each, together = (
-            operating_points(
-                matches,
-                place,
-                criterion,
-                labels=labels,
-                names=label_names(labels, class_names),
-                per_class=per_class,
-                beta=criterion.beta,
-                confidence_level=args.confidence_level,
-            ).to_dict()
+            operating_points(at, criterion, per_class=per_class, confidence_level=args.confidence_level).to_dict()
             for per_class in (True, False)
         )
-        self._args, self._iou_threshold = args, thresholds[place]
+        self._args, self._iou_threshold = args, at.iou_threshold
         self._classes = {"name": each.pop("names"), **each}
         self._all = {name: x for name, x in together.items() if name not in ("names", "labels")}
 

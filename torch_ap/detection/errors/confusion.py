@@ -9,16 +9,13 @@ from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.options import Normalize, allowed_values
 from torch_ap.core.ranking import order, segments
-from torch_ap.detection.errors.operating_points import items_of, lengths
+from torch_ap.detection.errors.matches_at import MatchesAt, lengths
 from torch_ap.detection.errors.outcomes import row_pairs
-from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching.candidate_pairs import descending
-from torch_ap.detection.matching.matched import Matches
-from torch_ap.detection.matching.shapes import ShapeSettings
 from torch_ap.inference.record import Result
 
 BACKGROUND = "background"
-_MIN_IOU = 5e-324  # objects without overlap are not confusion_counts
+_MIN_IOU = 5e-324  # objects without overlap are not confused
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,35 +58,22 @@ class ConfusionMatrix(Result):
         return counts / sums[over]
 
 
-def confusion_counts(
-    settings: ShapeSettings,
-    columns: Columns,
-    iou_type: Kind,
-    matches: Matches,
-    place: int,
-    score_threshold: Tensor,
-    labels: Tensor,
-) -> Tensor:
+def confusion_counts(at: MatchesAt, score_threshold: Tensor) -> Tensor:
     """Return the (K + 1, K + 1) int64 counts: rows are true classes, columns detected classes, the background last.
 
     Args:
-        settings: settings of the shapes.
-        columns: all images.
-        iou_type: one of the kinds of the settings.
-        matches: the matches of these images in each class.
-        place: index of the IoU threshold.
+        at: the matches.
         score_threshold: 0-d, or (K,) per class, in the dtype of ``segments.comparable``.
-        labels: (K,) labels of the classes, ascending; without labels there is still one category.
     """
+    columns, matches, labels = at.columns, at.matches, at.labels
     detected, true = native(columns["detection_labels"]), native(columns["ground_truth_labels"])
     scores = columns["detection_scores"]
-    right, others, wrong, missed = _matches_in_class(matches, place, native(score_threshold), scores)
-    least = _least_iou(matches, place)
-    pairs = row_pairs(settings, columns, iou_type, wrong, missed, least)
+    right, others, wrong, missed = _matches_in_class(at, native(score_threshold))
+    pairs = row_pairs(at, wrong, missed, _least_iou(at))
     detection, truth, iou = map(native, pairs)
     other = arrays.take(detected, detection) != arrays.take(true, truth)
-    if settings.strict:
-        other &= iou > float(matches.criteria.thresholds[place])  # can be above the highest of COCO
+    if at.settings.strict:
+        other &= iou > float(matches.criteria.thresholds[at.place])  # can be above the highest of COCO
     detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
     preferred = order.lexsort(-iou)
     if arrays.some(iou[preferred[1:]] == iou[preferred[:-1]]):  # then by score, then in the order of input
@@ -130,24 +114,23 @@ def one_to_one(one: Any, other: Any, ones: int, others: int) -> Any:
     return taken
 
 
-def _matches_in_class(matches: Matches, place: int, least: Any, scores: Tensor) -> tuple[Any, ...]:
+def _matches_in_class(at: MatchesAt, least: Any) -> tuple[Any, ...]:
     """Return the counts of matches in each class, and the remaining detections and ground truths.
 
     Args:
-        matches: the matches in each class.
-        place: index of the IoU threshold.
+        at: the matches.
         least: the score threshold, as for :func:`confusion_counts`, native.
-        scores: (D,) scores of the detections, by row.
 
     Returns:
         (K,) numbers of true positives and of other detections that count, with at least the score; (D,) bool flags of
         the other detections, by row; and the rows of the ground truths without a true positive, ascending; all native.
     """
-    partners, items = matches.partners, items_of(matches, place, per_class=True)
+    matches, partners, items = at.matches, at.matches.partners, at.items(per_class=True)
+    scores = at.columns["detection_scores"]  # by row
     assert partners is not None
     ends, edges, rows = items.ends(least), items.categories, native(matches.ranked.rows)
     right = items.hits_before(ends)
-    pairs, found = (arrays.take(native(x), right) for x in matches.events(0, place)[:2])
+    pairs, found = (arrays.take(native(x), right) for x in matches.events(0, at.place)[:2])
     if least.ndim or len(rows) < len(scores):  # per class, or only the best of some images are ranked
         wrong = arrays.full(len(scores), False, right[:0] == 0)
         wrong[arrays.take(rows, segments.members(edges[:-1], ends))] = True
@@ -162,9 +145,10 @@ def _matches_in_class(matches: Matches, place: int, least: Any, scores: Tensor) 
     return in_class, items.above(ends) - items.above(edges[:-1]) - in_class, wrong, missed
 
 
-def _least_iou(matches: Matches, place: int) -> float:
+def _least_iou(at: MatchesAt) -> float:
     """Return the least IoU of a match; below 0 if similarity is minus a distance."""
-    least = float(matches.criteria.ascending[matches.criteria.rank[place]])
+    criteria = at.matches.criteria
+    least = float(criteria.ascending[criteria.rank[at.place]])
     return least if least < 0 else max(least, _MIN_IOU)
 
 

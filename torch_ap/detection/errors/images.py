@@ -17,27 +17,24 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.distinct import distinct_rankings
 from torch_ap.core.ranking.hit_curve import HitCurve, from_native
+from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.inference.resampled import InterpolationRule
 from torch_ap.detection.matching.matched import Matches
 
 
-def per_image(
-    matches: Matches, interpolation: InterpolationRule, images: int, place: int, score_threshold: float
-) -> dict[str, Tensor]:
+def per_image(at: MatchesAt, score_threshold: float) -> dict[str, Tensor]:
     """Return a table with one row per image.
 
     Args:
-        matches: the matches of all images.
-        interpolation: interpolation of AP.
-        images: the number of images B.
-        place: index of the IoU threshold of the counts.
+        at: the matches of all images, and the IoU threshold of the counts.
         score_threshold: the lowest score for the counts.
 
     Returns:
         (B,) columns: "ap", the mean AP over IoU thresholds and classes of each image alone; "f1"; "tp", "fp" and
         "missed" at one IoU threshold.
     """
-    events, (image, truth_image) = matches.events(0, place), matches.images
+    matches, images = at.matches, len(at.columns["detections_per_image"])
+    events, (image, truth_image) = matches.events(0, at.place), matches.images
     is_counted = segments.comparable(matches.ranked.score) >= score_threshold
     right = segments.pick(events.hits, segments.pick(is_counted, events.hits))
     counted = is_counted.index_fill(0, events.uncounted, False)
@@ -45,7 +42,7 @@ def per_image(
     m = segments.count(segments.pick(truth_image, matches.valid[0]), images)
     f1 = segments.as_float64(2 * tp) / segments.as_float64(both + m)
     return {
-        "ap": _average_precision(matches, interpolation, images),
+        "ap": _average_precision(matches, at.interpolation, images),
         "f1": f1,
         "tp": tp,
         "fp": both - tp,

@@ -1,20 +1,14 @@
-"""Localization-recall-precision: one number for missed objects, false detections and the fit of boxes.
+"""Localization-recall-precision: one number for missed objects, false detections and the fit of boxes."""
 
-Validation of score thresholds: one for all classes, or one per class.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks
-from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking import segments
-from torch_ap.detection.errors.operating_points import OperatingPoints
-from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.inference.record import Result
 
 
@@ -49,22 +43,16 @@ class OptimalLRP(Result):
     iou_threshold: float
 
 
-def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tensor, names: Sequence[str]) -> OptimalLRP:
-    """Return the record for the matches at one IoU threshold, in the first area range.
+def optimal_lrp(at: MatchesAt) -> OptimalLRP:
+    """Return the record for an IoU threshold below 1, in the first area range.
 
     A threshold does not separate equal scores. Among equal LRPs the highest score is chosen, but thresholds with true
     positives come before those without.
-
-    Args:
-        matches: the matches of all images.
-        place: index of the IoU threshold.
-        iou_threshold: its value, below 1.
-        labels: (K,) labels of the classes.
-        names: (K,) names of the classes.
     """
+    matches, iou_threshold = at.matches, at.iou_threshold
     category = matches.ranked.category
     edges = matches.edges
-    tp, fp, off = (segments.as_float64(x) for x in _running(matches, place, edges))
+    tp, fp, off = (segments.as_float64(x) for x in _running(at, edges))
     m = segments.as_float64(matches.relevant[0])
     fn = m[category] - tp
     lrp = (off / (1 - iou_threshold) + fp + fn) / (tp + fp + fn)
@@ -83,17 +71,17 @@ def optimal_lrp(matches: Matches, place: int, iou_threshold: float, labels: Tens
         without = 1.0 if name in ("lrp", "false_negatives") else torch.nan
         columns[name] = torch.where(known, torch.where(some, values, without), torch.nan)
     means = {name: values.nanmean() for name, values in columns.items() if name != "score_threshold"}
-    table: dict[str, Any] = {"class": labels, "name": list(names), **columns}
-    return OptimalLRP(
-        **means, per_class={name: x[: len(labels)] for name, x in table.items()}, iou_threshold=iou_threshold
-    )
+    per_class = {name: x[: len(at.labels)] for name, x in columns.items()}
+    table = {"class": at.labels, "name": list(at.names), **per_class}
+    return OptimalLRP(**means, per_class=table, iou_threshold=iou_threshold)
 
 
-def _running(matches: Matches, place: int, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _running(at: MatchesAt, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return (N,) running true positives, false positives and sums of 1 - IoU of the first, within each class."""
+    matches = at.matches
     assert matches.partners is not None
-    true, false = matches.flags(0, place)
-    pairs = matches.criteria.of_range(matches.true_positive, 0)[place]
+    true, false = matches.flags(0, at.place)
+    pairs = matches.criteria.of_range(matches.true_positive, 0)[at.place]
     off = segments.as_float64(torch.zeros_like(true))
     off[matches.at[pairs]] = 1 - matches.partners.iou[pairs]
     tp, fp, off = (segments.cumulative(x, edges) for x in (true.to(torch.int64), false.to(torch.int64), off))
@@ -121,49 +109,3 @@ def _values_at(columns: Sequence[Tensor], places: Tensor, edges: Tensor) -> list
         return [values.new_zeros(len(edges) - 1) for values in columns]
     some, places = edges.diff() > 0, places.clamp(min=0, max=last)
     return [torch.where(some, values[places], 0) for values in columns]
-
-
-Given = float | Tensor | list[float] | Mapping[int, float] | OperatingPoints
-
-_NAME = "score_threshold"
-
-
-def score_thresholds(given: Any, labels: Tensor | None, scores: Tensor) -> Tensor:
-    """Return a 0-d score threshold, or one per class, (K,), in the dtype of ``segments.comparable``, as a copy.
-
-    Args:
-        given: a number; (K,) numbers in the order of the labels; or a dict by label or operating points.
-        labels: (K,) labels of the classes; None for one threshold for all.
-        scores: scores of the detections.
-    """
-    dtype = segments.comparable(scores[:0]).dtype
-    return torch.as_tensor(_checked_thresholds(given, labels), dtype=dtype).to(scores.device, copy=True)
-
-
-def _checked_thresholds(given: Any, labels: Tensor | None) -> Any:
-    points = isinstance(given, OperatingPoints)
-    values = given.threshold if points else given.detach() if isinstance(given, Tensor) else given
-    if points and values.ndim:
-        values = dict(zip(given.labels.tolist(), values.tolist(), strict=True))
-    if isinstance(values, Mapping) and labels is not None:
-        missing = [label for label in labels.tolist() if label not in values]
-        if missing:
-            raise_invalid(_NAME, f"must have a threshold of each class, and has none of label {missing[0]}", values)
-        values = [values[label] for label in labels.tolist()]
-    if isinstance(values, Tensor) and values.ndim == 1:
-        kept, number = len(values), checks.is_real(values.dtype)
-    elif isinstance(values, list | tuple):
-        kept, number = len(values), all(map(checks.is_number, values))
-    else:
-        return checks.number(_NAME, values, _rule(labels))
-    if not number or kept != (1 if labels is None else len(labels)):
-        shape = number and isinstance(given, Tensor)
-        raise_invalid(_NAME, _rule(labels), tuple(given.shape) if shape else given)
-    return values
-
-
-def _rule(labels: Tensor | None) -> str:
-    if labels is None:
-        return "must be a number other than NaN, or OperatingPoints of one threshold, where `per_class=False`"
-    each = f"one for each of the {len(labels)} classes"
-    return f"must be a number other than NaN, OperatingPoints, a dict of label to number, or a list or tensor of {each}"

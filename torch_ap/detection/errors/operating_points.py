@@ -3,195 +3,26 @@
 All numbers are computed from the matches at one IoU threshold. A detection is matched before detections of lower score,
 so a threshold does not change the matches above it. The best threshold is the score of a true positive, because lower
 thresholds up to the next one only add false positives; no other thresholds are tried.
-
-Detections and ground truths that count at one IoU threshold, as rankings to cut at scores, and counts per image.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays
+from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.arrays import native
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking import order, segments
-from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.errors.matches_at import ImageCounts, Items, MatchesAt, counts_per_image, lengths
 from torch_ap.inference.operating_point import CutNumbers, ThresholdCriterion
 from torch_ap.inference.record import student_quantile, wilson
 
-_FEW_BITS = 1 << 29  # cells with 4 times their number in int32, which takes half the time to sort
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """Detections in order of category and descending score, and ground truths, as S rankings: K, or one of all.
-
-    All values are native.
-
-    Attributes:
-        matches: the matches of the N detections.
-        score: (N,) scores for the comparison with thresholds.
-        categories: (K + 1,) offsets of the detections of each category.
-        edges: (S + 1,) offsets of the detections of each ranking.
-        hits: (H,) indices of the true positives, ascending.
-        uncounted: (U,) indices of the detections that do not count, ascending.
-    """
-
-    matches: Matches
-    score: Any
-    categories: Any
-    edges: Any
-    hits: Any
-    uncounted: Any
-
-    @property
-    def rankings(self) -> int:
-        """The number of rankings S."""
-        return len(self.edges) - 1
-
-    @cached_property
-    def truths(self) -> Any:
-        """(M,) indices of the ground truths that count."""
-        return arrays.places(native(self.matches.valid)[0])
-
-    @property
-    def n(self) -> Any:
-        """(S,) numbers of detections that count in each ranking."""
-        return lengths(self.above(self.edges))
-
-    @property
-    def m(self) -> Any:
-        """(S,) numbers of ground truths that count in each ranking."""
-        counts = native(self.matches.relevant)[0]
-        return counts if self.rankings == len(counts) else arrays.whole_sum(counts)
-
-    def above(self, places: Any) -> Any:
-        """Return the numbers of detections that count before each of these ascending indices."""
-        if len(places) <= len(self.uncounted):
-            return places - arrays.below(self.uncounted, places)
-        first = arrays.below(places, self.uncounted + 1)  # the first index after each uncounted detection
-        return places - segments.count(first, len(places) + 1)[:-1].cumsum(0)
-
-    def offsets(self, places: Any) -> Any:
-        """Return the (S + 1,) offsets of the rankings in some of the detections, ascending."""
-        return arrays.below(places, self.edges)
-
-    def reached(self, least: Any, first: Any, ends: Any) -> Any:
-        """Return the ends of the detections with at least a score, between two indices of a category.
-
-        Scores descend there, so the number of detections is determined bit by bit.
-        """
-        xp = arrays.namespace(first)
-        for bit in reversed(range(int((ends - first).max()).bit_length())):
-            further = first + (1 << bit)
-            inside = (further <= ends) & (self.score[arrays.at_most(further, len(self.score)) - 1] >= least)
-            first = xp.where(inside, further, first)
-        return first
-
-    def ends(self, least: Any) -> Any:
-        """Return the (K,) ends of the detections with at least the score, with one threshold or one per category."""
-        return self.reached(least, self.categories[:-1], self.categories[1:])
-
-    def hits_before(self, ends: Any) -> Any:
-        """Return which of the hits are before the ends of their categories, ascending."""
-        per_category = lengths(arrays.below(self.hits, self.categories))
-        return arrays.places(self.hits < arrays.repeat(ends, per_category))
-
-    def before(self, ends: Any) -> Any:
-        """Return all detections that count before the ends of their categories, ascending."""
-        every = segments.members(self.categories[:-1], ends)
-        if not len(self.uncounted) or not len(every):
-            return every
-        counted, places = arrays.full(len(every), True, every[:0] == 0), arrays.below(every, self.uncounted)
-        counted[places[arrays.take(every, arrays.at_most(places, len(every) - 1)) == self.uncounted]] = False
-        return arrays.take(every, arrays.places(counted))
-
-
-class ImageCounts(NamedTuple):
-    """Counts of the X pairs of a ranking and an image with any object; native.
-
-    Attributes:
-        offsets: (S + 1,) offsets of the images of each ranking.
-        tp, n, m: (X,) float64 numbers of true positives, detections and ground truths.
-    """
-
-    offsets: Any
-    tp: Any
-    n: Any
-    m: Any
-
-
-def lengths(offsets: Any) -> Any:
-    """Return the (S,) differences of (S + 1,) offsets, native."""
-    return offsets[1:] - offsets[:-1]
-
-
-def items_of(matches: Matches, place: int, per_class: bool) -> Items:
-    """Return the items at one IoU threshold, in one ranking per category or one of all."""
-    _, hits, uncounted = map(native, matches.events(0, place))
-    categories = native(matches.edges)
-    return Items(
-        matches=matches,
-        score=native(segments.comparable(matches.ranked.score)),
-        categories=categories,
-        edges=categories if per_class else categories[[0, -1]],
-        hits=hits,
-        uncounted=uncounted,
-    )
-
-
-def counts_per_image(items: Items, hits: Any, kept: Any) -> ImageCounts:
-    """Return the counts of each image in each ranking.
-
-    Args:
-        items: the detections.
-        hits: (H,) indices of the chosen true positives, ascending, native.
-        kept: (X,) indices of all chosen detections, ascending.
-    """
-    matches = items.matches
-    n = arrays.take(native(matches.ranked.group), kept) // matches.categories
-    m = arrays.take(native(matches.truth_group), items.truths) // matches.categories
-    images = max((int(x.max()) + 1 for x in (n, m) if len(x)), default=1)
-    starts = arrays.steps(items.rankings + 1, n) * images
-    if items.rankings > 1:  # the cells of rankings, one per image, are consecutive
-        n += arrays.repeat(starts[:-1], lengths(items.offsets(kept)))
-        m += arrays.take(native(matches.truth_category), items.truths) * images
-    hit = arrays.full(len(items.score), False, n[:0] == 0)
-    hit[hits] = True
-    cell, *counts = _cells(n, arrays.take(hit, kept), m, items.rankings * images)
-    return ImageCounts(arrays.below(cell, starts), *map(segments.as_float64, counts))
-
-
-def _cells(n: Any, hit: Any, m: Any, many: int) -> tuple[Any, ...]:
-    """Return the (X,) non-empty cells, ascending, with their true positives, detections and ground truths.
-
-    Args:
-        n: the cells of the detections, native.
-        hit: flags of the true positives among them.
-        m: the cells of the ground truths.
-        many: the number of cells.
-    """
-    if many <= len(n) + len(m):
-        counts = [segments.count(x, many) for x in (arrays.take(n, arrays.places(hit)), n, m)]
-        some = arrays.places((counts[1] > 0) | (counts[2] > 0))
-        return some, *(arrays.take(x, some) for x in counts)
-    keys = arrays.joined(n, m) * 4
-    keys[: len(n)] += hit
-    keys[len(n) :] += 2
-    keys = arrays.tensor(keys)
-    keys = native(order.sort(keys if many > _FEW_BITS else keys.to(torch.int32)))
-    group, kind = keys >> 2, keys & 3
-    start, both = segments.runs(group)
-    ends = arrays.joined(start, arrays.full(1, len(keys), start))
-    tp, truths = (lengths(arrays.take(segments.running_counts(kind == x), ends)) for x in (1, 2))
-    return arrays.take(group, start), tp, both - truths, truths
-
-
 _METHOD = "delta-wilson"
+_NAME = "score_threshold"
 _MARKS = 64  # hits of a first search for the best threshold of all classes
 _RATIO_NAMES = [f"{name}{end}" for name in ("precision", "recall", "f_beta") for end in ("", "_low", "_high")]
 
@@ -232,50 +63,45 @@ class OperatingPoints(CutNumbers):
     reason: str = ""
 
 
+ScoreThreshold = float | Tensor | list[float] | Mapping[int, float] | OperatingPoints
+
+
 def operating_points(
-    matches: Matches,
-    place: int,
-    choice: ThresholdCriterion | Tensor,
+    at: MatchesAt,
+    criterion: ThresholdCriterion,
+    thresholds: Tensor | None = None,
     *,
-    labels: Tensor,
-    names: list[str],
-    beta: float,
     per_class: bool,
     confidence_level: float,
 ) -> OperatingPoints:
-    """Return the operating points at one IoU threshold.
+    """Return the operating points in the first area range.
 
     Args:
-        matches: the matches by COCO's or VOC's rule, in the first area range.
-        place: index of the IoU threshold.
-        choice: the criterion of the thresholds, or fixed thresholds from ``score_thresholds``.
-        labels: (K,) labels of the categories.
-        names: names of the categories.
-        beta: weight of recall in F.
+        at: the matches.
+        criterion: the criterion of the best thresholds; with fixed thresholds only its ``beta`` is used.
+        thresholds: fixed thresholds, the result of :func:`score_thresholds`; None for the best ones.
         per_class: whether each category has its own threshold.
         confidence_level: nominal coverage.
     """
-    items = items_of(matches, place, per_class)
-    m, kept = items.m, len(labels) if per_class else 1  # without labels there is still one category
-    chosen = isinstance(choice, ThresholdCriterion)
-    threshold = _best(items, m, choice) if isinstance(choice, ThresholdCriterion) else _each(native(choice), len(m))
-    numbers = {"threshold": threshold, **_numbers_at(items, m, threshold, beta, confidence_level), "n": items.n}
+    items = at.items(per_class)
+    m, size = items.m, len(at.labels) if per_class else 1  # without labels there is still one category
+    if thresholds is None:
+        threshold, unreached = _best(items, m, criterion), criterion.unreached.partition(":")[0]
+    else:
+        threshold, unreached = native(thresholds if thresholds.ndim else thresholds.repeat(len(m))), "no threshold"
+    numbers = {"threshold": threshold, "n": items.n}
+    numbers |= _numbers_at(items, m, threshold, criterion.beta, confidence_level)
     missing = threshold != threshold
-    if chosen and arrays.some(missing):
-        for name in _RATIO_NAMES:
-            numbers[name] = arrays.namespace(missing).where(missing, torch.nan, numbers[name])
-    reason = _reason({name: x[:kept] for name, x in numbers.items()}, m[:kept], choice)
-    columns = {name: arrays.tensor(x)[:kept] if per_class else arrays.tensor(x)[0] for name, x in numbers.items()}
-    dtype = matches.ranked.score.dtype
-    if chosen and dtype.is_floating_point:
+    if thresholds is None and arrays.some(missing):
+        numbers |= {name: arrays.namespace(m).where(missing, torch.nan, numbers[name]) for name in _RATIO_NAMES}
+    reason = _reason({name: x[:size] for name, x in numbers.items()}, m[:size], unreached)
+    shown = slice(size) if per_class else 0
+    columns: dict[str, Any] = {name: arrays.tensor(x)[shown] for name, x in numbers.items()}
+    dtype = at.matches.ranked.score.dtype
+    if thresholds is None and dtype.is_floating_point:
         columns["threshold"] = columns["threshold"].to(dtype)
-    settings: dict[str, Any] = {"beta": beta, "confidence_level": confidence_level, "method": _METHOD}
-    return OperatingPoints(**{**columns, **settings}, labels=labels, names=names, reason=reason)
-
-
-def _each(threshold: Any, rankings: int) -> Any:
-    """Return (S,) thresholds from a 0-d or (S,) threshold."""
-    return threshold if threshold.ndim else arrays.full(rankings, threshold.item(), threshold)
+    columns |= {"beta": criterion.beta, "confidence_level": confidence_level, "method": _METHOD}
+    return OperatingPoints(**columns, labels=at.labels, names=at.names, reason=reason)
 
 
 @arrays.quiet
@@ -382,17 +208,55 @@ def _ends(images: ImageCounts, estimates: Any, most: Any, beta: float, confidenc
     return wilson(estimates, trials, student_quantile(confidence_level, some - 1))
 
 
-def _reason(columns: dict[str, Any], m: Any, choice: ThresholdCriterion | Tensor) -> str:
+def _reason(columns: dict[str, Any], m: Any, unreached: str) -> str:
     """Return the reasons for missing numbers, with the number of classes."""
     missing, no_ends = (arrays.namespace(m).isnan(columns[x]) for x in ("threshold", "precision_low"))
     no_ends, without = no_ends | arrays.namespace(m).isnan(columns["recall_low"]), m == 0
     cases = (
         (without, "no ground truths"),
-        (
-            missing & ~without,
-            choice.unreached.partition(":")[0] if isinstance(choice, ThresholdCriterion) else "no threshold",
-        ),
+        (missing & ~without, unreached),
         (no_ends & ~missing & ~without, "no detection is chosen, or all are in one image, which has no spread"),
     )
     texts = [(count, text) for flags, text in cases if (count := arrays.count(flags))]
     return "; ".join(f"{count} of {len(m)} classes: {text}" if len(m) > 1 else text for count, text in texts)
+
+
+def score_thresholds(given: Any, labels: Tensor | None, scores: Tensor) -> Tensor:
+    """Return a 0-d score threshold, or one per class, (K,), in the dtype of ``segments.comparable``, as a copy.
+
+    Args:
+        given: a number; (K,) numbers in the order of the labels; or a dict by label or operating points.
+        labels: (K,) labels of the classes; None for one threshold for all.
+        scores: scores of the detections.
+    """
+    dtype = segments.comparable(scores[:0]).dtype
+    return torch.as_tensor(_checked_thresholds(given, labels), dtype=dtype).to(scores.device, copy=True)
+
+
+def _checked_thresholds(given: Any, labels: Tensor | None) -> Any:
+    points = isinstance(given, OperatingPoints)
+    values = given.threshold if points else given.detach() if isinstance(given, Tensor) else given
+    if points and values.ndim:
+        values = dict(zip(given.labels.tolist(), values.tolist(), strict=True))
+    if isinstance(values, Mapping) and labels is not None:
+        missing = [label for label in labels.tolist() if label not in values]
+        if missing:
+            raise_invalid(_NAME, f"must have a threshold of each class, and has none of label {missing[0]}", values)
+        values = [values[label] for label in labels.tolist()]
+    if isinstance(values, Tensor) and values.ndim == 1:
+        kept, number = len(values), checks.is_real(values.dtype)
+    elif isinstance(values, list | tuple):
+        kept, number = len(values), all(map(checks.is_number, values))
+    else:
+        return checks.number(_NAME, values, _rule(labels))
+    if not number or kept != (1 if labels is None else len(labels)):
+        shape = number and isinstance(given, Tensor)
+        raise_invalid(_NAME, _rule(labels), tuple(given.shape) if shape else given)
+    return values
+
+
+def _rule(labels: Tensor | None) -> str:
+    if labels is None:
+        return "must be a number other than NaN, or OperatingPoints of one threshold, where `per_class=False`"
+    each = f"one for each of the {len(labels)} classes"
+    return f"must be a number other than NaN, OperatingPoints, a dict of label to number, or a list or tensor of {each}"

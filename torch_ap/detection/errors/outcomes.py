@@ -15,51 +15,38 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import segments
-from torch_ap.detection.inputs.images import Columns, Kind, image_ids
+from torch_ap.detection.errors.matches_at import MatchesAt
+from torch_ap.detection.inputs.images import image_ids
 from torch_ap.detection.matching import candidate_pairs
 from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs, descending
-from torch_ap.detection.matching.matched import Matches
-from torch_ap.detection.matching.shapes import ShapeSettings
 from torch_ap.detection.shapes.boxes import swap_sides
 
 
-def image_pairs(
-    settings: ShapeSettings,
-    columns: Columns,
-    iou_type: Kind,
-    matches: Matches,
-    chosen: Tensor,
-    truths: Tensor,
-    least: float,
-) -> Pairs:
+def _ranked_pairs(at: MatchesAt, chosen: Any, truths: Any, least: float) -> Pairs:
     """Return :func:`row_pairs` of chosen ranked detections, (N,) bool, with indices of ranked detections."""
-    rows = native(matches.ranked.rows)
-    flags = arrays.full(len(columns["detection_labels"]), False, native(chosen))
-    flags[arrays.take(rows, arrays.places(native(chosen)))] = True
-    pairs = row_pairs(settings, columns, iou_type, flags, native(truths), least)
-    at = native(pairs.detection.new_empty(len(columns["detection_labels"])))
-    at[rows] = arrays.steps(len(rows), rows)
-    return pairs._replace(detection=arrays.tensor(arrays.take(at, native(pairs.detection))))
+    rows, size = native(at.matches.ranked.rows), len(at.columns["detection_labels"])
+    flags = arrays.full(size, False, chosen)
+    flags[arrays.take(rows, arrays.places(chosen))] = True
+    pairs = row_pairs(at, flags, truths, least)
+    rank = native(pairs.detection.new_empty(size))
+    rank[rows] = arrays.steps(len(rows), rows)
+    return pairs._replace(detection=arrays.tensor(arrays.take(rank, native(pairs.detection))))
 
 
-def row_pairs(
-    settings: ShapeSettings, columns: Columns, iou_type: Kind, chosen: Any, truths: Any, least: float
-) -> Pairs:
+def row_pairs(at: MatchesAt, chosen: Any, truths: Any, least: float) -> Pairs:
     """Return all pairs within images with an IoU of at least ``least``: detection row, ground truth row, IoU.
 
     Pairs are sorted by ground truth, then by detection, because the shapes of the detections of an image are adjacent
     in memory.
 
     Args:
-        settings: settings of the shapes.
-        columns: all images.
-        iou_type: one of the kinds of the settings.
+        at: the images.
         chosen: (D,) bool flags of the detections, native.
         truths: (G,) int64 rows of the ground truths, ascending, native.
         least: the least IoU.
     """
     both = ((arrays.places(chosen), "detections_per_image"), (truths, "ground_truths_per_image"))
-    edges = [arrays.below(x, segments.from_counts(native(columns[side]))) for x, side in both]
+    edges = [arrays.below(x, segments.from_counts(native(at.columns[side]))) for x, side in both]
     width, many = (x[1:] - x[:-1] for x in edges)
     some = (width > 0) & (many > 0)
     places = [x[arrays.repeat(some, y)] for (x, _), y in zip(both, (width, many), strict=True)]
@@ -67,7 +54,7 @@ def row_pairs(
     group = arrays.tensor(arrays.repeat(arrays.steps(len(width), width), width))
     first, width = (arrays.tensor(arrays.repeat(x, many)) for x in (segments.from_zero(width)[:-1], width))
     rows, truths, no_crowd = map(arrays.tensor, (*places, arrays.full(len(places[1]), False, some)))
-    pair_iou = swap_sides(settings.similarity(columns, iou_type, rows, truths, no_crowd))
+    pair_iou = swap_sides(at.settings.similarity(at.columns, at.iou_type, rows, truths, no_crowd))
     overlapping = candidate_pairs.overlapping(Candidates(truths, first, width, rows, group), pair_iou, least)
     members = zip(places, (overlapping.truth, overlapping.detection), strict=True)
     rows_of_pairs = (arrays.take(x, native(y)) for x, y in members)
@@ -93,7 +80,7 @@ class Outcomes:
     """Outcomes of the N ranked detections and the G ground truths.
 
     Attributes:
-        matches: the matches at all IoU thresholds.
+        at: the matches at the IoU threshold.
         outcome: (N,) int64, an index of ``DETECTION_KINDS``.
         truth: (N,) int64, the row of the ground truth that matches or that the error concerns; -1 for none.
         iou: (N,) float64, the IoU with this ground truth; NaN for none.
@@ -102,7 +89,7 @@ class Outcomes:
         detected: (G,) bool, by row: whether a detection matches it.
     """
 
-    matches: Matches
+    at: MatchesAt
     outcome: Tensor
     truth: Tensor
     iou: Tensor
@@ -120,7 +107,7 @@ class Outcomes:
     @cached_property
     def down(self) -> Tensor:
         """(N,) int64, whole numbers in [0, 2^32) that ascend as the scores descend."""
-        return descending(self.matches.ranked.score)
+        return descending(self.at.matches.ranked.score)
 
     @cached_property
     def missed(self) -> Tensor:
@@ -136,7 +123,7 @@ class Outcomes:
         The other errors are then duplicates. Equal scores are taken in the order of input.
         """
         errors, truth = native(self.fixable), native(self.truth)
-        for key in map(native, (self.down, self.matches.ranked.rows)):
+        for key in map(native, (self.down, self.at.matches.ranked.rows)):
             least = arrays.full(len(self.valid), -(1 << 62), truth)  # negated, because values are raised
             arrays.raise_to(least, truth[errors], -key[errors])
             errors = errors[key[errors] == -least[truth[errors]]]
@@ -145,14 +132,7 @@ class Outcomes:
         return arrays.tensor(fixed)
 
 
-def outcomes_of(
-    settings: ShapeSettings,
-    columns: Columns,
-    iou_type: Kind,
-    matches: Matches,
-    place: int,
-    thresholds: tuple[float, float],
-) -> Outcomes:
+def outcomes_of(at: MatchesAt, background: float) -> Outcomes:
     """Return the outcomes at one IoU threshold, in the first area range.
 
     The first rule that applies to a false positive decides. It is an error of localization if its highest IoU with a
@@ -161,29 +141,23 @@ def outcomes_of(
     threshold; else both.
 
     Args:
-        settings: settings of the shapes.
-        columns: all images.
-        iou_type: one of the ``iou_types`` of the settings.
-        matches: the matches of these images.
-        place: index of the IoU threshold.
-        thresholds: the lower threshold, of background, and the upper one.
+        at: the matches; their IoU threshold is the upper one.
+        background: the lower threshold, at most the upper one.
     """
-    outcomes = _without_kinds(matches, place, len(columns["ground_truth_labels"]))
-    wrong = arrays.tensor(native(outcomes.outcome) == BACKGROUND)
-    truths = segments.flag_places(outcomes.valid)
-    pairs = image_pairs(settings, columns, iou_type, matches, wrong, truths, min(thresholds))
-    return _with_kinds(outcomes, *_best_truths(outcomes, pairs), thresholds)
+    outcomes = _without_kinds(at)
+    pairs = _ranked_pairs(at, native(outcomes.outcome) == BACKGROUND, arrays.places(native(outcomes.valid)), background)
+    return _with_kinds(outcomes, *_best_truths(outcomes, pairs), (background, at.iou_threshold))
 
 
-def detections_of(outcomes: Outcomes, columns: Columns, ids: Tensor) -> dict[str, Tensor]:
+def detections_of(outcomes: Outcomes, ids: Tensor) -> dict[str, Tensor]:
     """Return a table with one row per detection, in the order of input.
 
     Args:
         outcomes: the outcomes of the detections that were ranked; the others are ignored.
-        columns: all images.
         ids: (B,) ids of the images.
     """
-    counts, rows = columns["detections_per_image"], native(outcomes.matches.ranked.rows)
+    columns, rows = outcomes.at.columns, native(outcomes.at.matches.ranked.rows)
+    counts = columns["detections_per_image"]
     images = image_ids(counts)
     places = torch.arange(len(images), device=images.device)
     first_detection, first_truth = (
@@ -209,23 +183,24 @@ def detections_of(outcomes: Outcomes, columns: Columns, ids: Tensor) -> dict[str
     }
 
 
-def _without_kinds(matches: Matches, place: int, truths: int) -> Outcomes:
+def _without_kinds(at: MatchesAt) -> Outcomes:
     """Return outcomes with all false positives as background; ground truths that were not matched are not valid."""
+    matches, place, truths = at.matches, at.place, len(at.columns["ground_truth_labels"])
     partners, xp = matches.partners, arrays.namespace(native(matches.at))
     assert partners is not None
     matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
     pair, rows = arrays.places(matched), native(partners.rows)
-    at, row, is_hit = native(matches.at)[pair], rows[native(partners.truth)[pair]], hit[pair]
+    detection, row, is_hit = native(matches.at)[pair], rows[native(partners.truth)[pair]], hit[pair]
     outcome = xp.where(native(matches.inside)[0], BACKGROUND, IGNORED)
-    outcome[at] = xp.where(is_hit, HIT, IGNORED)
+    outcome[detection] = xp.where(is_hit, HIT, IGNORED)
     truth, overlap = xp.full_like(outcome, -1), native(partners.iou)
     iou = xp.full_like(outcome, xp.nan, dtype=overlap.dtype)
-    truth[at], iou[at] = row, overlap[pair]
+    truth[detection], iou[detection] = row, overlap[pair]
     category, valid = arrays.full(truths, -1, rows), arrays.full(truths, False, is_hit)
     category[rows], valid[rows] = native(matches.truth_category), native(matches.valid)[0]
     detected = xp.zeros_like(valid)
     detected[row[is_hit]] = True
-    return Outcomes(matches, *map(arrays.tensor, (outcome, truth, iou, category, valid, detected)))
+    return Outcomes(at, *map(arrays.tensor, (outcome, truth, iou, category, valid, detected)))
 
 
 def _best_truths(outcomes: Outcomes, pairs: Pairs) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -237,7 +212,7 @@ def _best_truths(outcomes: Outcomes, pairs: Pairs) -> tuple[Any, list[tuple[Any,
     flags = arrays.full(len(outcomes.outcome), False, native(outcomes.detected))
     flags[detection] = True
     some = arrays.places(flags)
-    own = native(outcomes.matches.ranked.category)[detection] == native(outcomes.truth_category)[row]
+    own = native(outcomes.at.matches.ranked.category)[detection] == native(outcomes.truth_category)[row]
     key = arrays.take(segments.running_counts(flags), detection) + ~own * len(some)
     best = arrays.full(2 * len(some), 0, iou)
     arrays.raise_to(best, key, iou)

@@ -1,6 +1,5 @@
 """Cost of each kind of error: TIDE's AP after fixing it, minus the AP before (Bolya et al. 2020, section 2)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,31 +60,26 @@ class DetectionErrors(Result):
     background_threshold: float
 
 
-def errors_of(
-    detections: Outcomes, interpolation: Any, labels: Tensor, names: Sequence[str], thresholds: tuple[float, float]
-) -> DetectionErrors:
+def errors_of(detections: Outcomes, background: float) -> DetectionErrors:
     """Return the record of errors.
 
     Args:
         detections: the outcomes of the detections.
-        interpolation: interpolation of AP, an ``InterpolationRule``.
-        labels: (K,) labels of the classes.
-        names: (K,) names of the classes.
-        thresholds: the thresholds of background and of matching.
+        background: the threshold of background.
     """
-    fixes = _Fixes(detections)
-    counts, each = fixes.counts(), fixes.average_precision(Convention(interpolation=interpolation))
-    means, kept = each.nanmean(1), slice(len(labels))  # without labels there is still one category
+    at, fixes = detections.at, _Fixes(detections)
+    counts, each = fixes.counts(), fixes.average_precision(Convention(interpolation=at.interpolation))
+    means, kept = each.nanmean(1), slice(len(at.labels))  # without labels there is still one category
     costs, numbers = (each[1:] - each[0])[:, kept], counts[:, kept]
-    table: dict[str, Any] = {"class": labels, "name": list(names), "ap": each[0, kept]}
+    table: dict[str, Any] = {"class": at.labels, "name": list(at.names), "ap": each[0, kept]}
     table |= {**dict(zip(_ALL, costs, strict=True)), **dict(zip(_COUNTS, numbers, strict=True))}
     return DetectionErrors(
         means[0],
         **dict(zip(_ALL, means[1:] - means[0], strict=True)),
         counts=dict(zip(_ALL, counts.sum(1), strict=True)),
         per_class=table,
-        iou_threshold=thresholds[1],
-        background_threshold=thresholds[0],
+        iou_threshold=at.iou_threshold,
+        background_threshold=background,
     )
 
 
@@ -114,7 +108,7 @@ class _Fixes:
     """Detections and ground truths before and after errors are fixed; all values are native."""
 
     def __init__(self, detections: Outcomes) -> None:
-        self.detections, self.matches = detections, detections.matches
+        self.detections, self.matches = detections, detections.at.matches
         self.size = self.matches.categories
         self.outcome, self.category = native(detections.outcome), native(self.matches.ranked.category)
         self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch_ap.core.metric import state
-from torch_ap.detection.metrics import cuts, image_sample, tables
+from torch_ap.detection.metrics import diagnosis, image_sample, tables
 from torch_ap.detection.metrics.images import ImageState
 from torch_ap.inference import metric
 
@@ -29,8 +29,8 @@ class DetectionMetric(ImageState):
     per_image = tables.per_image
     per_slice = tables.per_slice
 
-    operating_points = cuts.operating_points
-    confusion_matrix = cuts.confusion_matrix
+    operating_points = diagnosis.operating_points
+    confusion_matrix = diagnosis.confusion_matrix
 
     @property
     def _usual_settings(self) -> Mapping[str, Any]:

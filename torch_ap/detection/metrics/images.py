@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, cached, checks, tensors
-from torch_ap.core.base.class_names import ClassNames, label_names, unique_label_names
+from torch_ap.core.base.class_names import ClassNames, check_names, label_names, unique_label_names
 from torch_ap.core.base.messages import is_first_process, warn_caller
 from torch_ap.core.metric import exchange, samples
 from torch_ap.core.metric.base import RankingMetric
@@ -22,6 +22,7 @@ from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.metric.state import Form, listed
 from torch_ap.core.ranking import order, segments
 from torch_ap.detection.errors import images, low_values, unmatchable
+from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.inference.resampled import ranked_images
 from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs.images import Columns
@@ -327,10 +328,10 @@ class ImageState(RankingMetric):
         """
         return cached.memoize(make, _cache_key(self._settings, *what), self._tensors())
 
-    def _image_ids(self) -> Tensor:
+    def _image_ids(self, columns: Columns) -> Tensor:
         """Return (B,) int64 ids of the images, or their positions if updates had no ids."""
         if not len(self.sample_ids):
-            return torch.arange(len(self._columns()["detections_per_image"]), device=self.device)
+            return torch.arange(len(columns["detections_per_image"]), device=self.device)
         ids = arrays.concatenate(listed(self.sample_ids))
         first = samples.first_copies(ids, torch.zeros_like(ids))
         return ids if first is None else ids[first]
@@ -340,17 +341,30 @@ class ImageState(RankingMetric):
         count = len(columns["detections_per_image"])
         positions = f"be places of the {count} images, from 0"
         rule = f"be `{samples.STATE}` of updates" if len(self.sample_ids) else positions
-        return images.members(images_by_slice, self._image_ids(), rule)
+        return images.members(images_by_slice, self._image_ids(columns), rule)
 
     def _place(self, threshold: float | None) -> int:
         """Return the index of a threshold."""
         return place_of_threshold(threshold, self._settings.thresholds, self._threshold_name)
 
-    def _all_matched(self, iou_type: str | None) -> tuple[Columns, Tensor, Matches, Any, Tensor]:
-        """Return the images of all processes, their ids or positions, and their matches in each class."""
+    def _matches_at(
+        self, threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
+    ) -> MatchesAt:
+        """Return the images of all processes with their matches in each class, and a threshold.
+
+        Args:
+            threshold: one of the thresholds; None for 0.5, or the lowest without it.
+            iou_type: one of several ``iou_type``; None for the first.
+            class_names: names of the labels; None for the names of the metric.
+        """
+        place = self._place(threshold)
+        check_names(class_names)
         with self._all_ranks():
             columns = self._columns()
-            return columns, self._image_ids(), *self._matched(columns, iou_type, per_class=True)
+            matches, interpolation, labels = self._matched(columns, iou_type, per_class=True)
+        names = unique_label_names(labels, self._class_names if class_names is None else class_names)
+        kind = iou_type or self._settings.iou_types[0]
+        return MatchesAt(self._settings, columns, kind, matches, interpolation, labels.clone(), names, place)
 
     def _no_images(self) -> Columns:
         return {name: column.to(self.device) for name, column in self._stored.empty().items()}
@@ -403,7 +417,7 @@ class ImageState(RankingMetric):
         labels = classes if per_class else None
         names = [] if labels is None else unique_label_names(labels, self._class_names)
 
-        ids = self._image_ids() if len(self.sample_ids) else None
+        ids = self._image_ids(columns) if len(self.sample_ids) else None
 
         def sample(chosen: Matches, images: int) -> ImageSample:
             return ImageSample(dtype, columns, ranked_images(chosen, images), interpolation, labels, names, ids)

@@ -10,7 +10,7 @@ from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
-from torch_ap.detection.metrics import cuts, tables
+from torch_ap.detection.metrics import diagnosis, tables
 from torch_ap.detection.metrics.voc import VocMetric
 from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
 
@@ -97,8 +97,8 @@ class NuScenesMeanAveragePrecision(VocMetric):
     curve = _by_distance(VocMetric.curve)
     per_class = _by_distance(tables.per_class)
     per_image = _by_distance(tables.per_image)
-    operating_points = _by_distance(cuts.operating_points)
-    confusion_matrix = _by_distance(cuts.confusion_matrix)
+    operating_points = _by_distance(diagnosis.operating_points)
+    confusion_matrix = _by_distance(diagnosis.confusion_matrix)
 
     @property
     def _can_exchange(self) -> bool:

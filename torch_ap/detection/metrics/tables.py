@@ -114,10 +114,11 @@ def per_image(
         >>> table["ap"], table["missed"]
         (tensor([1., 0.], dtype=torch.float64), tensor([0, 1]))
     """
-    place = self._place(iou_threshold)
     score = checks.number("score_threshold", score_threshold)
-    _, ids, matches, interpolation, _ = self._all_matched(iou_type)
-    return {"image": ids.clone(), **rows_of(matches, interpolation, len(ids), place, score)}
+    with self._all_ranks():
+        at = self._matches_at(iou_threshold, iou_type, class_names={})
+        ids = self._image_ids(at.columns)
+    return {"image": ids.clone(), **rows_of(at, score)}
 
 
 def per_slice(self: ImageState, slices: Mapping[str, Any], iou_type: str | None = None) -> dict[str, Any]:
