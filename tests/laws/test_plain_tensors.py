@@ -226,7 +226,7 @@ def test_metrics_of_unreadable_tensors(name, kind):
             with pytest.raises(ValueError, match=rejection(argument, message)):
                 call(**arguments)
     assert metric.update_count == 0
-    assert not any(metric.metric_state[state] for state in metric._list_states())
+    assert not any(metric.metric_state[state] for state in metric._lists)
 
 
 @each("name, kind", [(name, kind) for name in ROWS for kind in UNREADABLE])

@@ -294,7 +294,7 @@ class TestAccelerator:
         for broken in (None, 1, 0):
             metric.update(*batches[0])
             flags = torch.arange(len(tensors.VALUE_RULES)) == (-1 if broken is None else broken)
-            metric.first_violation = metric._noted(flags, metric.update_count)
+            metric.first_violation = metric._violations_after(flags, metric.update_count)
         with pytest.raises(ValueError, match=r"`target` .*from 0 to 1 .* update 2"):
             metric.compute()
         metric.reset()
@@ -305,7 +305,7 @@ class TestAccelerator:
         good, bad = torch_ap.BinaryAveragePrecision(), torch_ap.BinaryAveragePrecision()
         for metric in (good, bad):
             metric.update(*batches[0])
-        bad.first_violation = bad._noted(torch.arange(len(tensors.VALUE_RULES)) == 0, 1)
+        bad.first_violation = bad._violations_after(torch.arange(len(tensors.VALUE_RULES)) == 0, 1)
         good.merge_state(bad)
         with pytest.raises(ValueError, match=r"`preds` .*NaN"):
             good.compute()

@@ -336,7 +336,7 @@ def test_an_invalid_batch_leaves_the_state(given, message):
     metric = RetrievalMAP()
     metric.update(*data())
     value = metric.compute()
-    before = {name: list(getattr(metric, name)) for name in metric._list_states()}
+    before = {name: list(getattr(metric, name)) for name in metric._lists}
     with pytest.raises((ValueError, TypeError), match=message):
         metric.update(*given)
     for name, state in before.items():

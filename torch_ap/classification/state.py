@@ -198,7 +198,7 @@ class ItemMetric(RankingMetric):
     def _raise_broken(self) -> None:
         inputs = self._settings.inputs
         warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
-        self._raise_noted(warned, **inputs.words)
+        self._raise_first_violation(warned, **inputs.words)
 
     def _columns(
         self, batch: Batch, target: Tensor, sample_ids: SampleIds, *, copied: bool = True

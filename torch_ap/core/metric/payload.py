@@ -21,12 +21,13 @@ import struct
 import sys
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import raise_invalid, short_repr
+from torch_ap.core.metric.state import M, checked_state, emptied, joined
 
 VERSION = 1
 _NAME = b"torch_ap"
@@ -174,3 +175,59 @@ def _shrinks(raw: bytes) -> bool:
 
 def _checksum(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_CHECKSUM).digest()
+
+
+def to_bytes(self: Any) -> bytes:
+    """Return the state as compact bytes with a version and a checksum, without pickle.
+
+    Settings are not included.
+
+    Returns:
+        The argument of ``from_bytes`` of a metric of the same class and settings, on any machine and device.
+
+    Example:
+        >>> import torch, torch_ap
+        >>> metric = torch_ap.BinaryAveragePrecision()
+        >>> metric.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]))
+        >>> torch_ap.BinaryAveragePrecision().from_bytes(metric.to_bytes()).compute()
+        tensor(0.8333)
+    """
+    lists = self._lists
+    rows = joined({name: getattr(self, name) for name in lists})
+    states = {name: rows.get(name) if name in lists else getattr(self, name) for name in self._defaults}
+    return written(type(self).__name__, self._update_count, states)
+
+
+def from_bytes(self: M, data: bytes) -> M:
+    """Return a new metric with the settings of this one and the state that ``to_bytes`` wrote.
+
+    Args:
+        data: bytes of a metric of this class and settings.
+
+    Raises:
+        TypeError: if ``data`` is not bytes.
+        ValueError: if ``data`` was not written by ``to_bytes``, is incomplete, has changed, has a newer version, or
+            comes from a metric of another class or other settings.
+    """
+    updates, states = read(data, type(self).__name__)
+    loaded: Any = emptied(self)
+    lists = loaded._lists
+    lists_and_sums = {name: ([] if x is None else [x]) if name in lists else x for name, x in states.items()}
+    vars(loaded).update({**checked_state(loaded, lists_and_sums, "data"), "_update_count": updates})
+    return loaded  # type: ignore[no-any-return]
+
+
+def pickle_in_dask(cls: type) -> None:
+    """Make Dask pickle a class and its subclasses, if Dask is loaded.
+
+    Dask copies modules attribute by attribute. ``update`` and ``compute`` of such a copy belong to a second copy: the
+    first never receives the batches. Only the process that sends a metric needs pickle. A worker loads Dask first.
+    """
+    module = sys.modules.get("distributed.protocol.serialize")
+    if module is not None:
+        module.dask_serialize.register(cls, _raise_for_dask)
+
+
+def _raise_for_dask(_: Any) -> NoReturn:
+    """Make Dask try its next serializer, which is pickle."""
+    raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Parts of ``plot()``: the measures in the value of a metric, and a legend that leaves room for them."""
+"""Plots of the values of metrics: the measures in a value, and a legend that leaves room for them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,3 +51,25 @@ def move_long_legend(ax: Any) -> None:
         ax.get_legend().remove()
     elif len(labels) > _MAX_ABOVE:
         ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1), fontsize="small")
+
+
+def plot(self: Any, val: Any = None, ax: Any = None) -> Any:
+    """Plot one value or several, as torchmetrics does (extra: ``plot``). Pictures of curves: ``torch_ap.plot``.
+
+    In a dict of results each single measure is a series; labels, arrays, values of single classes and undefined
+    numbers (-1) are left out.
+
+    Args:
+        val: a result of ``compute`` or ``forward``, or a list of them, one per step; None for ``compute()``.
+        ax: the matplotlib axis to draw on.
+
+    Returns:
+        Figure and axis.
+
+    Raises:
+        ModuleNotFoundError: if matplotlib is not installed.
+    """
+    ax = axes_of(ax)
+    self._plot(measures(self.compute() if val is None else val), ax)
+    move_long_legend(ax)
+    return ax.figure, ax

@@ -27,7 +27,7 @@ from torchmetrics import Metric
 
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
-from torch_ap.core.metric import payload, samples
+from torch_ap.core.metric import samples
 
 M = TypeVar("M", bound=Metric)
 
@@ -190,7 +190,7 @@ def check_fit(metric: Any, held: Held, more: Held, where: str = "in every update
         more: the list states to be added.
         where: the end of the message: where an argument must be given.
     """
-    here, there = ({name for name in metric._list_states() if x.get(name)} for x in (held, more))
+    here, there = ({name for name in metric._lists if x.get(name)} for x in (held, more))
     if here and there and here != there and (argument := metric._contradiction(here, there)):
         raise ValueError(f"{argument} must be given {where}")
     for name in here & there:
@@ -240,7 +240,7 @@ def checked_state(metric: Any, given: Any, source: str) -> dict[str, Any]:
         check_identity(metric, given.get("first_violation"), source)
         state = checked_form(given, metric._defaults, metric._forms(), metric.device)
         metric._check_fit({}, state)
-        metric._check_held({**state, **joined({name: state[name] for name in metric._list_states()})})
+        metric._check_held({**state, **joined({name: state[name] for name in metric._lists})})
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{source}` is none that updates make: {error}") from None
     return state
@@ -270,46 +270,42 @@ def emptied(metric: M) -> M:
     return copy
 
 
-def to_bytes(self: Any) -> bytes:
-    """Return the state as compact bytes with a version and a checksum, without pickle.
-
-    Settings are not included.
-
-    Returns:
-        The argument of ``from_bytes`` of a metric of the same class and settings, on any machine and device.
-
-    Example:
-        >>> import torch, torch_ap
-        >>> metric = torch_ap.BinaryAveragePrecision()
-        >>> metric.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]))
-        >>> torch_ap.BinaryAveragePrecision().from_bytes(metric.to_bytes()).compute()
-        tensor(0.8333)
-    """
-    lists = self._list_states()
-    held = joined({name: getattr(self, name) for name in lists})
-    state = {name: held.get(name) if name in lists else getattr(self, name) for name in self._defaults}
-    return payload.written(type(self).__name__, self._update_count, state)
-
-
-def from_bytes(self: M, data: bytes) -> M:
-    """Return a new metric with the settings of this one and the state that ``to_bytes`` wrote.
+def raise_first_violation(
+    metric: Any, only_warned: Mapping[int, Callable[[], None]] | None = None, **values: Any
+) -> None:
+    """Raise ValueError for the first update that broke a value rule.
 
     Args:
-        data: bytes of a metric of this class and settings.
-
-    Raises:
-        TypeError: if ``data`` is not bytes.
-        ValueError: if ``data`` was not written by ``to_bytes``, is incomplete, has changed, has a newer version, or
-            comes from a metric of another class or other settings.
+        metric: the metric, whose ``first_violation`` contains the first update that broke each rule.
+        only_warned: function that warns, by the index of each rule that raises no error.
+        values: values in the messages of the rules.
     """
-    updates, given = payload.read(data, type(self).__name__)
-    loaded: Any = emptied(self)
-    lists = loaded._list_states()
-    state = {name: ([] if x is None else [x]) if name in lists else x for name, x in given.items()}
-    for name, value in checked_state(loaded, state, "data").items():
-        setattr(loaded, name, value)
-    loaded._update_count = updates
-    return loaded  # type: ignore[no-any-return]
+    first_updates = metric.first_violation.tolist()[len(metric._identity) :]
+    for rule, warn in (only_warned or {}).items():
+        if first_updates[rule] < NEVER:
+            warn()
+            first_updates[rule] = NEVER
+    first = min(first_updates)
+    if first < NEVER:
+        message = metric._value_rules[first_updates.index(first)].format(**values)
+        raise ValueError(f"{message}; broken first in update {first}. Call `reset()` before the metric is used on")
+
+
+def violations_after(metric: Any, broken: Tensor, update: int) -> Tensor:
+    """Return ``first_violation`` after an update, without a device sync.
+
+    Args:
+        metric: the metric.
+        broken: which value rules the update breaks.
+        update: the number of the update.
+    """
+    before, size = metric.first_violation, len(metric._identity)
+    return torch.cat([before[:size], torch.minimum(before[size:], torch.where(broken, update, NEVER))])
+
+
+def no_violation(metric: Any) -> Tensor:
+    """Return ``first_violation`` before the first update."""
+    return torch.tensor([*metric._identity, *[NEVER] * len(metric._value_rules)])
 
 
 _MAX_ENTRIES = 5  # of a list or dict in full

@@ -12,7 +12,8 @@ The result is stored only while another metric has the same state, and is used o
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -34,7 +35,7 @@ class SharesState(Protocol):
     first_violation: Tensor
 
 
-def enrol(metric: SharesState) -> None:
+def register(metric: SharesState) -> None:
     """Register a metric for its lifetime."""
     _metrics[id(metric)] = metric
 
@@ -110,7 +111,7 @@ def synchronize(metric: Any, dist_sync_fn: Callable[..., Any], group: Any) -> No
     exchanges = dist_sync_fn is by_exchange and metric._can_exchange
     gather = partial(gather_all_tensors if dist_sync_fn is by_exchange else dist_sync_fn, group=group)
     kind = (type(metric)._exchange, metric._exchange_key) if exchanges else dist_sync_fn, group
-    state, names = metric._tensors(), metric._list_states()
+    state, names = metric._tensors(), metric._lists
     local, failure = _joined_here(metric, names)
     tokens = [token_of(kind, state), new_token()]
     header = states.header(metric._identity, names, None if failure else local)
@@ -138,8 +139,8 @@ def _joined_here(metric: Any, names: Sequence[str]) -> tuple[dict[str, Tensor], 
 
 def _agreed(metric: Any, local: dict[str, Tensor], headers: Sequence[Sequence[int]]) -> dict[str, Tensor]:
     """Return the list states that any process has, taken from ``local``, in their common dtype and width."""
-    everywhere: dict[str, list[Tensor]] = {name: [] for name in metric._list_states()}
-    for held in states.read_headers(headers, len(metric._identity), metric._list_states()):
+    everywhere: dict[str, list[Tensor]] = {name: [] for name in metric._lists}
+    for held in states.read_headers(headers, len(metric._identity), metric._lists):
         metric._check_fit(everywhere, held, "on every rank or on none")
         everywhere = {name: [*parts, *held[name]] for name, parts in everywhere.items()}
     return {name: _like_all(local.pop(name, None), parts, metric.device) for name, parts in everywhere.items() if parts}
@@ -156,7 +157,7 @@ def _synced(
     metric: Any, gather: Callable[..., Any], held: dict[str, Tensor], group: Any, exchanges: bool
 ) -> dict[str, Any]:
     """Return the states of all processes, or the share of this process."""
-    lists, device = metric._list_states(), metric.device
+    lists, device = metric._lists, metric.device
     synced: dict[str, Any] = {}
     if exchanges:
         for name in held:  # on the CPU with `compute_on_cpu`
@@ -174,3 +175,12 @@ def _gathered(gather: Callable[..., Any], mine: Tensor) -> Tensor:
     """Return one state of all processes."""
     wire = torch.int32 if mine.dtype == torch.int16 else mine.dtype  # neither gloo nor NCCL sends int16
     return arrays.concatenate(list(gather(mine.to(wire)))).to(mine.dtype)
+
+
+@contextmanager
+def all_ranks(self: Any) -> Generator[None, None, None]:
+    """Use the state of all processes together."""
+    to_sync = self._to_sync and not self._is_synced
+    gather = None if self.dist_sync_fn is by_exchange else self.dist_sync_fn  # brings all states to each process
+    with self.sync_context(gather, should_sync=to_sync, should_unsync=self._should_unsync and to_sync):
+        yield

@@ -290,7 +290,7 @@ class ImageState(RankingMetric):
 
     def _columns(self) -> Columns:
         """Return all images, without further copies of an image."""
-        self._raise_noted()
+        self._raise_first_violation()
         if self._exchanged is not None:
             columns: Columns = self._exchanged[1]
             return columns

@@ -359,7 +359,7 @@ class EmbeddingMAP(EmbeddingColumns):
 
     def _values(self, settings: EmbeddingSettings) -> tuple[dict[str, Tensor], bool]:
         """Return the measures of each query, and whether queries are their own gallery."""
-        self._raise_noted()
+        self._raise_first_violation()
         if self._exchanged is not None:
             ranks, batch = self._exchanged
             return exchanged.query_measures(ranks, settings, batch), batch.own is not None

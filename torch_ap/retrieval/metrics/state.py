@@ -207,13 +207,13 @@ class QueryState(RankingMetric):
 
     def _ranked(self) -> Rankings:
         """Return the rankings of the state, computed once for all metrics that share it."""
-        self._raise_noted()
-        tensors = [x for name in self._list_states() for x in listed(getattr(self, name))]
+        self._raise_first_violation()
+        tensors = [x for name in self._lists for x in listed(getattr(self, name))]
         return memoize(self._rankings, rank_queries, tensors)
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """Return the state as a curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
-        whole = {name: arrays.concatenate(x) for name in self._list_states() if (x := listed(getattr(self, name)))}
+        whole = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
         batch, ids = self._batch_of(whole)
         if all_hits:
             relevance = batch.relevance.clamp(min=1)
@@ -235,7 +235,7 @@ class QueryState(RankingMetric):
         """Return the value of each query, of all processes."""
         if self._exchanged is None:
             return self._settings.per_query(self._ranked())
-        self._raise_noted()
+        self._raise_first_violation()
         ranks, rankings, _ = self._exchanged
         return gather_values(ranks, self._settings.per_query, rankings)
 
@@ -312,13 +312,13 @@ class QueryState(RankingMetric):
         return "`num_relevant` of rows" if rows and ("judged_counts" in here) != ("judged_counts" in there) else None
 
     def _forms(self) -> dict[str, Form]:
-        whole = dict.fromkeys(self._list_states(), Form([torch.int64]))
+        whole = dict.fromkeys(self._lists, Form([torch.int64]))
         whole |= {GRADES: Form([torch.float64, torch.float32])} if GRADES in whole else {}
         return {**whole, "query_scores": Form(tensors.SCORES), "query_relevance": Form([torch.uint8])}
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)
-        columns = [x if isinstance(x := state[name], Tensor) else None for name in self._list_states()]
+        columns = [x if isinstance(x := state[name], Tensor) else None for name in self._lists]
         ids, rows = columns.pop(6), columns[3] if columns[3] is not None else columns[0]
         if GRADES in self._lists and columns[0] is not None and columns[-1] is None:
             raise ValueError(f"`{GRADES}` must be one per item, got none")
