@@ -80,7 +80,7 @@ def picture(metric: MeanAveragePrecision, path: str) -> None:
         return
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     plot.precision_recall(metric, ax=left).set_title("IoU 0.5")
-    plot.coco(metric, ax=right)
+    plot.iou_thresholds(metric, ax=right)
     figure.savefig(path)
     print(f"the curves are in {path}")
 

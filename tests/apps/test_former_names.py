@@ -25,6 +25,7 @@ MOVED = {
         "match_coco": "detection.pairs.match_coco",
         "lvis_curve": "detection.curves.lvis_curve",
     },
+    "plot": {"coco": "plot.iou_thresholds", "errors": "plot.error_costs"},
     "inference.hits": {
         "RandomHits": "inference.random_ranking.RandomHits",
         "rank_probability": "inference.random_ranking.rank_probability",

@@ -404,7 +404,7 @@ def test_bars_of_detectors_are_the_mean_over_thresholds(ax):
 
 def test_lines_of_detectors_are_cocos_numbers(ax):
     metric = detector(extended_summary=True)
-    plot.coco(metric, ax=ax)
+    plot.iou_thresholds(metric, ax=ax)
     found = metric.compute()
     means = {line.get_label(): line.get_ydata().mean() for line in ax.lines}
     assert next(iter(means.values())) == pytest.approx(float(found["map"]))
@@ -427,17 +427,17 @@ def test_a_table_of_thresholds_has_the_averaged_thresholds():
 
 
 def test_detectors_by_name(ax):
-    plot.coco({"a": detector(), "b": detector(1)}, ax=ax, areas=["all"])
+    plot.iou_thresholds({"a": detector(), "b": detector(1)}, ax=ax, areas=["all"])
     assert {x.split("  ")[1] for x in legend(ax)} == {"a: all", "b: all"}
     with pytest.raises(ValueError, match=r"`areas` .*'tiny'"):
-        plot.coco(detector(), areas=["tiny"])
+        plot.iou_thresholds(detector(), areas=["tiny"])
     with pytest.raises(TypeError, match=r"`metrics` .*MeanAveragePrecision"):
-        plot.coco(labels(2))
+        plot.iou_thresholds(labels(2))
 
 
 def test_bars_of_errors(ax):
     one, other = detector(), detector(1, kind=VOCMeanAveragePrecision)
-    plot.errors({"a": one, "b": other.errors()}, ax=ax)
+    plot.error_costs({"a": one, "b": other.errors()}, ax=ax)
     kinds = [x.get_text().replace(" ", "_") for x in ax.get_yticklabels()]
     for bars, found in zip(ax.containers, (one.errors(), other.errors()), strict=True):
         assert [bar.get_width() for bar in bars] == [float(getattr(found, kind)) for kind in kinds]
@@ -447,7 +447,7 @@ def test_bars_of_errors(ax):
         f"{float(x.errors().average_precision):.3f}  {name}" for x, name in ((one, "a"), (other, "b"))
     ]
     with pytest.raises(TypeError, match=r"`detectors` must be .* got"):
-        plot.errors(labels(2))
+        plot.error_costs(labels(2))
 
 
 def test_bars_of_queries(ax):
@@ -700,9 +700,9 @@ def test_matrices_of_many_classes_have_no_numbers(classes, ax):
 def drawable(name):
     """Return an object that has a picture."""
     others = {
-        "coco": detector,
+        "iou_thresholds": detector,
         "confusion_matrix": detector,
-        "errors": detector,
+        "error_costs": detector,
         "query_differences": lambda: [run(2), run(1)],
     }
     return others.get(name, lambda: functional.binary_curve(*ranking(50)))()
@@ -814,7 +814,7 @@ def test_no_curves_at_all(draw, nothing, ax):
 
 
 def test_detectors_without_images(ax):
-    drawn(plot.coco(MeanAveragePrecision(), ax=ax))
+    drawn(plot.iou_thresholds(MeanAveragePrecision(), ax=ax))
     assert legend(ax) == [f"-  {area}: no objects" for area in ("all", "small", "medium", "large")]
     assert not any(np.isfinite(x.get_ydata()).any() for x in ax.lines)
 
@@ -948,9 +948,9 @@ REFUSED = [
     (plot.hit_curve, A_CURVE, {"random": None}, ValueError, "`random` must be a bool"),
     (plot.hit_curve, A_CURVE, {"fraction": 1}, ValueError, "`fraction` must be a bool"),
     (plot.per_class, A_CURVE, {"interval": "x"}, ValueError, "`interval` must be a bool"),
-    (plot.coco, detector(), {"areas": 3}, TypeError, "`areas` must be None or a list of names"),
-    (plot.coco, detector(), {"areas": "all"}, TypeError, "`areas` must be None or a list of names"),
-    (plot.coco, detector(), {"areas": ["x"]}, ValueError, "`areas` must be one of"),
+    (plot.iou_thresholds, detector(), {"areas": 3}, TypeError, "`areas` must be None or a list of names"),
+    (plot.iou_thresholds, detector(), {"areas": "all"}, TypeError, "`areas` must be None or a list of names"),
+    (plot.iou_thresholds, detector(), {"areas": ["x"]}, ValueError, "`areas` must be one of"),
     (plot.confusion_matrix, 3, {}, TypeError, "`matrix` must be a ConfusionMatrix, .* got 3"),
     (plot.confusion_matrix, MeanAveragePrecision, {}, TypeError, "`matrix` must be a ConfusionMatrix"),
     (plot.confusion_matrix, detector(), {"normalize": "rows"}, ValueError, "`normalize` must be one of 'true'"),

@@ -7,9 +7,9 @@ precision_recall              precision over recall, with area AP: bands, iso-F 
 hit_curve                     hits over depth, with the ideal and the random ranking
 f_beta_thresholds             precision, recall and F_beta over score thresholds
 per_class                     AP of each class as bars with intervals, sorted
-coco                          AP of detectors over IoU thresholds and area ranges
+iou_thresholds                AP of detectors over IoU thresholds and area ranges
 confusion_matrix              confusion of a detector between classes
-errors                        cost of each kind of error of a detector
+error_costs                   cost of each kind of error of a detector
 query_differences             one run minus another, query by query
 average_precision_rectangles  the terms of AP as rectangles
 ============================  ======================================================================================
@@ -20,10 +20,11 @@ light or dark. A curve of millions of points is reduced to a few thousand withou
 pixels the first, the last, the lowest and the highest point are kept.
 """
 
+from torch_ap.core.base.deprecated import former_names
 from torch_ap.plot.bars import per_class
 from torch_ap.plot.confusion import confusion_matrix
-from torch_ap.plot.detection import coco
-from torch_ap.plot.errors import errors
+from torch_ap.plot.detection import iou_thresholds
+from torch_ap.plot.error_costs import error_costs
 from torch_ap.plot.over_depth import hit_curve
 from torch_ap.plot.over_recall import precision_recall
 from torch_ap.plot.over_thresholds import f_beta_thresholds
@@ -32,12 +33,14 @@ from torch_ap.plot.rectangles import average_precision_rectangles
 
 __all__ = [
     "average_precision_rectangles",
-    "coco",
     "confusion_matrix",
-    "errors",
+    "error_costs",
     "f_beta_thresholds",
     "hit_curve",
+    "iou_thresholds",
     "per_class",
     "precision_recall",
     "query_differences",
 ]
+
+__getattr__ = former_names(__name__, {"coco": "torch_ap.plot:iou_thresholds", "errors": "torch_ap.plot:error_costs"})

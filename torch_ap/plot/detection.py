@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MARKERS = "osD^vPX*"
 
 
-def coco(
+def iou_thresholds(
     metrics: CocoMetric | Mapping[str, CocoMetric],
     *,
     ax: "Axes | None" = None,
@@ -56,7 +56,7 @@ def coco(
         >>> boxes, labels = torch.tensor([[258.0, 41.0, 606.0, 285.0]]), torch.tensor([0])
         >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.536]), "labels": labels}]
         >>> metric.update(preds, [{"boxes": torch.tensor([[214.0, 41.0, 562.0, 285.0]]), "labels": labels}])
-        >>> ax = plot.coco(metric, ax=Figure().subplots())
+        >>> ax = plot.iou_thresholds(metric, ax=Figure().subplots())
         >>> [x.get_text() for x in ax.get_legend().get_texts()]
         ['0.600  all', '0.600  large', '-  small: no objects', '-  medium: no objects']
     """

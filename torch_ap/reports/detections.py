@@ -109,7 +109,7 @@ def _threshold_section(numbers: Mapping[str, Mapping[str, float]], metrics: Mapp
     drawn: Any = metrics if has_other else next(iter(metrics.values()))
     picture = Picture(
         "AP over IoU thresholds, by the size of objects: a line that falls early means loose boxes.",
-        lambda ax: plot.coco(drawn, ax=ax, areas=["all"] if has_other else None),
+        lambda ax: plot.iou_thresholds(drawn, ax=ax, areas=["all"] if has_other else None),
     )
     table = Table(["", *(numbers if has_other else ("value",))], rows)
     return Section("IoU thresholds and sizes", [picture, table])
@@ -131,7 +131,9 @@ def _error_section(metrics: Mapping[str, Any]) -> Section:
     )
     drawn = errors if others else first
     caption = "What each kind of error costs in AP, and how many there are."
-    return Section("What went wrong", [text, Picture(caption, lambda ax: plot.errors(drawn, ax=ax)), Table(head, rows)])
+    return Section(
+        "What went wrong", [text, Picture(caption, lambda ax: plot.error_costs(drawn, ax=ax)), Table(head, rows)]
+    )
 
 
 def _class_table(metric: Any, by_system: Mapping[str, Sequence[Curve]], iou: float, options: ReportOptions) -> Section:

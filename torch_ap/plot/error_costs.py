@@ -26,7 +26,7 @@ _BARS_HEIGHT = 0.8  # share of a row for all its bars
 Detector = DetectionMetric | DetectionErrors
 
 
-def errors(detectors: Detector | Mapping[str, Detector], *, ax: "Axes | None" = None) -> "Axes":
+def error_costs(detectors: Detector | Mapping[str, Detector], *, ax: "Axes | None" = None) -> "Axes":
     """Draw the cost in AP of each kind of error as a bar, with the number of errors.
 
     Several detectors are drawn side by side.
@@ -55,7 +55,7 @@ def errors(detectors: Detector | Mapping[str, Detector], *, ax: "Axes | None" = 
         >>> boxes = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]])
         >>> pred = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 0])}
         >>> metric.update([pred], [{"boxes": boxes, "labels": torch.tensor([0, 1])}])
-        >>> ax = plot.errors(metric, ax=Figure().subplots())
+        >>> ax = plot.error_costs(metric, ax=Figure().subplots())
         >>> [x.get_text() for x in ax.texts][:2]
         ['0.500  1', '0.000  0']
     """
