@@ -9,7 +9,7 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.inference.at_rank import Cut, window
+from torch_ap.inference.precision_recall import Cut, window
 from torch_ap.inference.record import normal_quantile, wilson
 
 # (n, pi, d', k)

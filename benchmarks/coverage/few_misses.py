@@ -10,9 +10,9 @@ from benchmarks.coverage.rankings import LEVELS, curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.core.measures.convention import Convention
 from torch_ap.inference import record
-from torch_ap.inference.methods import curve_interval
+from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.record import student_quantile
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 _MISSES, _HITS, _WANTED, _STEEPEST = (2, 3, 5, 10), (10, 100, 1000), (0.5, 0.8, 0.95), 4.0
 _QUICK, _SLOW, _DEGREES = ("influence", "jackknife"), ("bootstrap-logit",), ("m - 1", "min(m, q) - 1")
@@ -45,9 +45,7 @@ def few(
     least = {"m - 1": curve.m, "min(m, q) - 1": torch.minimum(curve.m, curve.n - curve.m)}
     for method, level in itertools.product(methods, LEVELS):
         how = Resampling(_REPLICATES, torch.Generator().manual_seed(1))  # the same for both levels
-        own = curve_interval(
-            curve, Convention(ties="grouped"), confidence_level=level, method=method, design=design, resampling=how
-        )
+        own = curve_interval(curve, Convention(ties="grouped"), InferenceSettings(level, method, design, how))
         special = own.low.isnan() | ((own.estimate == 1) & (own.standard_error == 0))
         for name in _DEGREES:
             quantile = student_quantile(level, least[name].double() - 1)

@@ -9,8 +9,8 @@ from benchmarks.coverage import report
 from benchmarks.coverage.rankings import curve_of, labels, limit
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.core.measures.convention import Convention
-from torch_ap.inference.methods import curve_interval
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.average_precision import curve_interval
+from torch_ap.inference.resampling import InferenceSettings
 
 _LEVEL = 0.95
 _CASES = list(itertools.product(((100, 5), (100, 10), (200, 20)), (3.0, 4.0, 5.0)))
@@ -21,14 +21,7 @@ def perfect(size: tuple[int, int], distance: float, *, repetitions: int, generat
     (n, m), found = size, Tally()
     target = labels(n, m, True, repetitions, generator)
     curve = curve_of(torch.randn(repetitions, n, generator=generator) + distance * target, target)
-    ends = curve_interval(
-        curve,
-        Convention(ties="grouped"),
-        confidence_level=_LEVEL,
-        method="influence",
-        design="iid",
-        resampling=Resampling(),
-    )
+    ends = curve_interval(curve, Convention(ties="grouped"), InferenceSettings(_LEVEL))
     truth, two_sided = limit(m / n, distance), ((1 - _LEVEL) / 2) ** (1 / curve.m.double())
     one = (ends.estimate == 1) & ~ends.low.isnan()
     inside, width = (ends.low <= truth) & (truth <= ends.high), ends.high - ends.low

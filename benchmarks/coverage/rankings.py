@@ -13,8 +13,8 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders, hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import average_precision_interval, published, resampling
-from torch_ap.inference.methods import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.average_precision import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
+from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 LEVELS = (0.8, 0.95)
 SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))
@@ -57,14 +57,7 @@ def analytic(n: int, m: int, distance: float, random_m: bool, *, repetitions: in
         if method in published.METHODS:
             ends = published.curve_interval(curve, level, method)
         else:
-            ends = curve_interval(
-                curve,
-                Convention(ties="grouped"),
-                confidence_level=level,
-                method=method,
-                design=design,
-                resampling=Resampling(),
-            )
+            ends = curve_interval(curve, Convention(ties="grouped"), InferenceSettings(level, method, design))
         width = float((ends.high - ends.low).nansum())
         tally(found, (method, design, level), (ends.low <= truth) & (truth <= ends.high), width)
     return found
@@ -79,7 +72,7 @@ def bootstrapped(
     for estimate, one in zip(Convention()(curve), hit_curve.split(curve), strict=True):
         values = resampling.replicates(one, Convention(ties="grouped"), design, Resampling(_REPLICATES, generator))
         for method, level in itertools.product(BOOTSTRAPS, LEVELS):
-            low, high, _ = bootstrap_ends(method, values, one, estimate, level)
+            low, high, _ = bootstrap_ends(InferenceSettings(level, method, design), values, one, estimate)
             tally(found, (method, design, level), (low <= truth) & (truth <= high), float(high - low))
     return found
 

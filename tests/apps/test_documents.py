@@ -28,8 +28,8 @@ from torch_ap.inference import (
     precision_at_k_interval,
     recall_at_k_interval,
 )
+from torch_ap.inference.average_precision import METHODS
 from torch_ap.inference.comparison import METHODS as TESTS
-from torch_ap.inference.methods import METHODS
 from torch_ap.inference.published import METHODS as PUBLISHED
 from torch_ap.inference.published import published_interval
 from torch_ap.inference.queries import QUERY_METHODS

@@ -15,7 +15,7 @@ from tests.support.paths import DATA
 from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, REORDERED, SINGLE, SOLVED
 from torch_ap.core.measures.average_precision import average_precision
 from torch_ap.core.ranking import builders, hit_curve
-from torch_ap.inference import influence, published, record, resampling
+from torch_ap.inference import influence, published, record
 from torch_ap.inference.comparison import scaled_deviations
 from torch_ap.inference.influence import count_misses
 from torch_ap.inference.published import published_interval
@@ -39,13 +39,13 @@ def split(items):
 @pytest.mark.parametrize("row", REFERENCE["influence"])
 def test_reference_values(row):
     curve = curve_of(row["scores"], row["targets"])
-    ap, left = average_precision(curve), resampling.leave_one_out(curve)
+    ap, left = average_precision(curve), influence.leave_one_out(curve)
     found = {
         "AP_grouped": ap,
         "se_IF": influence.variance(curve, "stratified").sqrt(),
         "se_IF_iid": influence.variance(curve, "iid").sqrt(),
         "theta_pi": influence.prevalence_slope(curve),
-        "se_JK": resampling.variance(left, "stratified").sqrt(),
+        "se_JK": influence.jackknife_variance(left, "stratified").sqrt(),
     }
     for name, value in found.items():
         assert float(value) == pytest.approx(row[name], abs=REORDERED), name
@@ -78,13 +78,13 @@ def test_influence_is_the_derivative_in_the_weights(items):
 def test_leaving_one_out_equals_its_definition(items):
     scores, target = split(items)
     y = torch.tensor(target).bool()
-    values = resampling.leave_one_out(curve_of(scores, target))
+    values = influence.leave_one_out(curve_of(scores, target))
     found = values.values_at(torch.tensor(scores, dtype=torch.float64), y)
     wanted = [float(x) for x in oracles.without_each(scores, target)]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=FEW_TERMS)
     n = len(wanted)
     iid = (n - 1) / n * sum((x - sum(wanted) / n) ** 2 for x in wanted)
-    assert float(resampling.variance(values, "iid")) == pytest.approx(iid, abs=DOZENS_OF_TERMS)
+    assert float(influence.jackknife_variance(values, "iid")) == pytest.approx(iid, abs=DOZENS_OF_TERMS)
 
 
 @given(few)
@@ -113,7 +113,10 @@ def test_rankings_end_to_end_are_each_alone(many):
     joined = hit_curve.join(curves)
     measures = [
         *(lambda c, d=design: influence.variance(c, d) for design in ("iid", "stratified")),
-        *(lambda c, d=design: resampling.variance(resampling.leave_one_out(c), d) for design in ("iid", "stratified")),
+        *(
+            lambda c, d=design: influence.jackknife_variance(influence.leave_one_out(c), d)
+            for design in ("iid", "stratified")
+        ),
         lambda c: influence.acceleration(influence.influence(c)),
         published.survival,
         published.sigma_ap,
@@ -188,8 +191,8 @@ def test_too_few_items_to_vary_give_nan():
     for target in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]):
         curve = curve_of([3.0, 2.0, 1.0], target)
         assert math.isnan(influence.variance(curve, "stratified"))
-        assert math.isnan(resampling.variance(resampling.leave_one_out(curve), "stratified"))
-        assert math.isnan(resampling.variance(resampling.leave_one_out(curve), "iid"))
+        assert math.isnan(influence.jackknife_variance(influence.leave_one_out(curve), "stratified"))
+        assert math.isnan(influence.jackknife_variance(influence.leave_one_out(curve), "iid"))
 
 
 @pytest.mark.parametrize("grain", [None, 2000, 5])

@@ -15,10 +15,10 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders
 from torch_ap.core.ranking.builders import from_bins
 from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision
-from torch_ap.inference import average_precision, average_precision_interval, resampling
+from torch_ap.inference import average_precision_interval, resampling
 from torch_ap.inference.average_precision import AVERAGE_METHODS as METHODS_OF_AVERAGES
+from torch_ap.inference.average_precision import METHODS
 from torch_ap.inference.influence import count_misses
-from torch_ap.inference.methods import METHODS
 from torch_ap.inference.resampling import Resampling, generators, multinomial, multinomial_on_device
 
 F = torch.float64
@@ -247,7 +247,7 @@ def test_weights_are_repetitions(rows):
     scores, target, weights = (list(x) for x in zip(*rows, strict=True))
     s, y, w = torch.tensor(scores, dtype=F), torch.tensor(target), torch.tensor(weights)
     curve = builders.from_scores(s, y)
-    items = average_precision.group_items(curve, s, y.bool())
+    items = resampling.group_items(curve, s, y.bool())
     found = Convention()(items.curve(w[None]))
     assert float(found) == pytest.approx(float(oracles.weighted(scores, target, weights)), abs=FEW_TERMS)
     repeated, flags = s.repeat_interleave(w), y.repeat_interleave(w)
@@ -278,12 +278,13 @@ def test_resamples_have_as_many_items_as_the_data():
         return torch.stack([weights[:, :3].sum(1), weights[:, 3:].sum(1)], 1)
 
     strata = [torch.arange(3), torch.arange(3, 10)]
-    assert average_precision.replicates(sizes, strata, 10, Resampling(20)).unique(dim=0).tolist() == [[3, 7]]
+    assert resampling.replicate_items(sizes, strata, 10, Resampling(20)).unique(dim=0).tolist() == [[3, 7]]
     groups = torch.tensor([3, 0, 2]), torch.tensor([1, 4, 9])
-    hits, misses = (x.sum(1) for x in resampling._draw(0, range(50), *groups, 19))
-    assert len(hits.unique()) > 5
-    assert (hits + misses).unique().tolist() == [19]
-    assert [x.sum(1).unique().tolist() for x in resampling._draw(0, range(50), *groups, 0)] == [[5], [14]]
+    counts = [[x.sum() for x in resampling._draw(*groups, "iid", rng)] for rng in generators(0, range(50))]
+    assert len({hits for hits, _ in counts}) > 5
+    assert {hits + misses for hits, misses in counts} == {19}
+    counts = [[x.sum() for x in resampling._draw(*groups, "stratified", rng)] for rng in generators(0, range(50))]
+    assert counts == [[5, 14]] * 50
 
 
 def test_ends_of_bootstraps():

@@ -14,8 +14,8 @@ from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, Multila
 from torch_ap.core.measures.convention import TIES, Convention
 from torch_ap.core.ranking import builders
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import average_precision, average_precision_interval, influence, resampling
-from torch_ap.inference.methods import BOOTSTRAPS, METHODS
+from torch_ap.inference import average_precision_interval, influence, resampling
+from torch_ap.inference.average_precision import BOOTSTRAPS, METHODS
 from torch_ap.inference.resampling import Resampling
 
 F = torch.float64
@@ -100,9 +100,7 @@ def test_resampled_items_have_the_average_precision_of_repeated_items(ties, spli
             continue
         weights = rng.multinomial(7, np.full(7, 1 / 7))
         preds, flags = torch.tensor(scores), torch.tensor(target)
-        items = average_precision.group_items(
-            builders.from_scores(preds, flags), preds, flags.bool(), split_ties=split_ties
-        )
+        items = resampling.group_items(builders.from_scores(preds, flags), preds, flags.bool(), split_ties=split_ties)
         curve = items.curve(torch.tensor(weights)[None])
         repeated = scores.repeat(weights).tolist(), target.repeat(weights).tolist()
         wanted = average_precision_by_definition(*repeated, ties)

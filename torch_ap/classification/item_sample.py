@@ -15,11 +15,11 @@ from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.average_precision import interval_of_curve
+from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, Interval
-from torch_ap.inference.resampling import Resampling
-from torch_ap.inference.tie_groups import tie_groups
+from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +54,9 @@ class ItemSample(Sample):
 
         For bins with distinct scores it is the interval for tied bins, widened by the bounds of the bins.
         """
-        interval = interval_of_curve(
-            self._tied if self.settings.mixed else self.settings,
-            self.curve,
-            self.batch,
-            confidence_level=confidence_level,
-            method=method or "influence",
-            design=self.design,
-            resampling=resampling,
-        )
+        options = InferenceSettings(confidence_level, method or "influence", self.design, resampling)
+        settings = self._tied if self.settings.mixed else self.settings
+        interval = interval_of_curve(settings, self.curve, self.batch, options)
         if not self.settings.mixed:
             return interval
         bounds = self.settings.bounds(self.curve)
@@ -119,25 +113,12 @@ class ItemSample(Sample):
         mine, theirs = _paired_batches(self.batch, other.batch)
         curves = self.curve, other.curve
         if self.settings.inputs.width is not None:
-            return compare_averages(
-                self.settings,
-                (mine, theirs),
-                curves,
-                confidence_level=confidence_level,
-                method=method or "influence",
-                design=self.design,
-            )
+            options = InferenceSettings(confidence_level, method or "influence", self.design)
+            return compare_averages(self.settings, (mine, theirs), curves, options)
         is_counted = counted(mine.target)
-        return compare_curves(
-            curves,
-            (mine.scores[is_counted], theirs.scores[is_counted]),
-            mine.target[is_counted] == 1,
-            self.settings.convention,
-            confidence_level=confidence_level,
-            method=method or "logit",
-            design=self.design,
-            resampling=resampling,
-        )
+        scores = mine.scores[is_counted], theirs.scores[is_counted]
+        options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
+        return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options)
 
 
 def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:

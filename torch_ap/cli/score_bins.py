@@ -27,9 +27,9 @@ from torch_ap.core.items.inputs import ClassificationInputs, warn_of_logits
 from torch_ap.core.measures.convention import PLAIN
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.score_bins import ScoreBins
-from torch_ap.inference.methods import curve_interval
+from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.queries import compare_per_query, mean_interval
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.resampling import InferenceSettings
 
 _MAX_SHARE = 0.1  # of the width of an interval: narrower bounds are not worth a note
 _NO_INTERVAL = "no interval: with --bins only groups have one, and ap without weights and --ties"
@@ -238,9 +238,8 @@ def _interval(args: argparse.Namespace, measure: Measure, system: _System, estim
     is_plain = measure.kind == "ap" and measure.k is None and not system.curve.weighted
     if not is_plain or args.ties not in (None, "grouped"):
         return dict.fromkeys(("low", "high"), torch.full_like(estimate, math.nan))
-    settings: dict[str, Any] = {"method": "influence", "design": "iid", "resampling": Resampling()}
-    each = curve_interval(system.curve, PLAIN, confidence_level=args.confidence_level, **settings)
-    return {"low": each.low, "high": each.high}
+    intervals = curve_interval(system.curve, PLAIN, InferenceSettings(args.confidence_level))
+    return {"low": intervals.low, "high": intervals.high}
 
 
 def _compare(

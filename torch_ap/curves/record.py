@@ -19,8 +19,8 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.hit_curves import HitCurvePoints
 from torch_ap.curves.points import InterpolatedPrecision, interpolated_points
 from torch_ap.curves.precision_recall import PrecisionRecallCurve, append_point
-from torch_ap.inference.band import band_of_curve
 from torch_ap.inference.operating_point import OperatingPoint, ThresholdCriterion, operating_point
+from torch_ap.inference.precision_recall import band_of_curve
 from torch_ap.inference.record import Interval, Result
 from torch_ap.inference.resampling import Resampling
 

@@ -10,9 +10,7 @@ from torch_ap.core.base.deprecated import former_names
 from torch_ap.inference import posteriors as posteriors
 from torch_ap.inference import published as published
 from torch_ap.inference import random_ranking as random_ranking
-from torch_ap.inference.at_rank import precision_at_k_interval, proportion_interval, recall_at_k_interval
-from torch_ap.inference.average_precision import average_precision_interval, reported_average_precision_interval
-from torch_ap.inference.band import precision_band
+from torch_ap.inference.average_precision import average_precision_interval
 from torch_ap.inference.chance import ChanceTest, chance_level, chance_test
 from torch_ap.inference.comparison import compare_rankings
 from torch_ap.inference.comparisons import (
@@ -24,6 +22,13 @@ from torch_ap.inference.comparisons import (
 )
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
 from torch_ap.inference.operating_point import OperatingPoint
+from torch_ap.inference.precision_recall import (
+    precision_at_k_interval,
+    precision_band,
+    proportion_interval,
+    recall_at_k_interval,
+)
+from torch_ap.inference.published import reported_average_precision_interval
 from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.record import AveragePrecisionBounds, Comparison, GroupComparison, Interval
 

@@ -1,299 +1,38 @@
-"""Confidence intervals of average precision, for one ranking, each of many rankings, and their mean.
+"""Confidence intervals of average precision: of one ranking, of each of many rankings, and of their average.
 
-Interval of an average over rankings of the same items, from the sum of each item's contributions.
-
-Resamples of items that several rankings share, so that all rankings are weighted by the same draw.
-
-An item keeps its position in each ranking. A resample is a weight per item, and the curve of each ranking comes from
-the sums of the weights over its groups.
-
-Interval of a published average precision, from its value and the number of hits.
+All rankings of an average rank the same items. Its standard error is computed from each item's contributions to all
+rankings, or from resamples that draw an item with its scores in all rankings.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Average, Design, Interpolation, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.convention import Convention, resolve_convention
-from torch_ap.core.ranking import hit_curve
+from torch_ap.core.measures.ties import tie_rule
+from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference import influence, record
-from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.influence import ItemValues
-from torch_ap.inference.methods import DESIGNS, METHODS, Method, curve_interval, refuse_convention
-from torch_ap.inference.record import Interval, first_interval, normal_quantile, student_quantile
-from torch_ap.inference.resampling import (
-    Resampling,
-    curve_from_counts,
-    generators,
-    multinomial,
-    multinomial_on_device,
-    rows,
-)
+from torch_ap.inference import influence, record, resampling
+from torch_ap.inference.record import Ends, Interval, degrees_of_freedom, first_interval
+from torch_ap.inference.resampling import InferenceSettings, Resampling
+
+Method: TypeAlias = Literal[
+    "influence", "wald", "jackknife", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"
+]
+METHODS = allowed_values(Method)
+BOOTSTRAPS = tuple(method for method in METHODS if method.startswith("bootstrap"))
+AVERAGE_METHODS = tuple(method for method in METHODS if method != "jackknife")
 
 
-@dataclass(frozen=True, eq=False)
-class GroupedItems:
-    """Items of one ranking, assigned to the groups of its hit curve.
-
-    Attributes:
-        group: (N,) int64 in [0, G), the group of each item: the hits of each of E tie groups, the hits never retrieved,
-            the misses above each tie group, the misses below the last one, and the misses that tie with hits.
-        sizes: E + 1 groups of hits, and E + 1 or 2E + 1 groups of misses, as in :func:`curve_from_counts`.
-    """
-
-    group: Tensor
-    sizes: tuple[int, int]
-
-    def curve(self, weights: Tensor) -> HitCurve:
-        """Return the hit curves of b resamples.
-
-        Args:
-            weights: (b, N) int64, how often each item occurs.
-        """
-        counts = weights.new_zeros(len(weights), sum(self.sizes)).index_add_(1, self.group, weights)
-        return curve_from_counts(counts[:, : self.sizes[0]], counts[:, self.sizes[0] :])
-
-
-def group_items(curve: HitCurve, scores: Tensor, relevant: Tensor, *, split_ties: bool = False) -> GroupedItems:
-    """Return the group of each item of one ranking.
-
-    Args:
-        curve: the ranking.
-        scores: (N,) scores from which the curve was made.
-        relevant: (N,) bool.
-        split_ties: as for :func:`torch_ap.inference.resampling.replicates`.
-    """
-    groups = len(curve.hits)
-    place = torch.arange(groups, device=scores.device)
-    beyond = place.new_full((1,), groups)
-    values = ItemValues(curve, place, place + groups + 1, beyond, beyond + groups + 1)
-    group = values.values_at(scores, relevant)
-    if not split_ties or not bool((curve.items > curve.hits).any()):
-        return GroupedItems(group, (groups + 1, groups + 1))
-    assert curve.score is not None
-    above = (group - groups - 1).clamp(0, groups - 1)  # the tie group of a miss that is not below the last
-    tied = ~relevant & (scores == curve.score[above])
-    return GroupedItems(group + tied * (groups + 1), (groups + 1, 2 * groups + 1))
-
-
-def replicates(
-    measure: Callable[[Tensor], Tensor], strata: Sequence[Tensor], items: int, resampling: Resampling
-) -> Tensor:
-    """Compute a measure under B resamples of the items: (B, ...).
-
-    Args:
-        measure: function of (b, N) int64 weights that returns (b, ...) values.
-        strata: indices of the items of each stratum, which is resampled separately. Items of no stratum, such as
-            ignored items, are never drawn.
-        items: N.
-        resampling: number of resamples, generator and memory limit.
-    """
-    device = strata[0].device
-    if device.type != "cpu":
-        draw = partial(_draw_on_device, resampling.generator_on(device), strata, items)
-        return torch.cat([measure(*weights) for weights in resampling.draw_on_device(4 * items, draw)])
-    seed = resampling.seed()
-    return torch.cat([measure(_draw(seed, span, strata, items)) for span in resampling.batches(4 * items)])
-
-
-def _draw(seed: int, span: range, strata: Sequence[Tensor], items: int) -> Tensor:
-    """Return the number of times each item is drawn, (b, N)."""
-
-    def draw_weights(rng: np.random.Generator) -> Tensor:
-        row = np.zeros(items, np.int64)
-        for places in strata:
-            row[places.numpy()] = multinomial(rng, np.ones(len(places), np.int64), len(places))
-        return torch.from_numpy(row)
-
-    return torch.stack(rows(draw_weights, generators(seed, span), items))
-
-
-def _draw_on_device(generator: torch.Generator, strata: Sequence[Tensor], items: int, count: int) -> tuple[Tensor]:
-    weights = torch.zeros(count, items, dtype=torch.int64, device=generator.device)
-    for places in strata:
-        sizes = torch.ones_like(places)
-        weights[:, places] = multinomial_on_device(generator, sizes, sizes.sum().expand(count))
-    return (weights,)
-
-
-ReportedMethod: TypeAlias = Literal["boyd-logit", "boyd-binomial"]
-_FORMS = {"boyd-logit": record.logit, "boyd-binomial": record.wald}
-
-
-def reported_average_precision_interval(
-    average_precision: float | Tensor, m: int, *, confidence_level: float = 0.95, method: ReportedMethod = "boyd-logit"
-) -> Interval:
-    r"""Return a confidence interval from a published AP and the number of hits, without scores.
-
-    .. math::
-        SE^2 = \frac{AP (1 - AP)}{m}, \qquad logit(AP) \pm \frac{z}{\sqrt{m\, AP (1 - AP)}} \quad\text{or}\quad
-        AP \pm z\, SE
-
-    The formula treats AP as a share of m trials. The interval is mostly too wide and never far too narrow; the coverage
-    is in the table of :func:`torch_ap.inference.published.published_interval`. If scores are available, prefer
-    :func:`torch_ap.inference.average_precision_interval`. The estimand is the limit of AP as items are added. The
-    intervals of two systems on the same items do not show whether the systems differ, because their errors are
-    correlated.
-
-    Args:
-        average_precision: the published AP, in [0, 1]; a number, or a tensor with one value.
-        m: number of hits (relevant items), at least 1.
-        confidence_level: nominal coverage, in (0, 1).
-        method: the formula, as above; the ends of "boyd-binomial" may be outside [0, 1].
-
-    Returns:
-        :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors. For AP = 1, the upper end is 1 and the
-        lower end is the one-sided (1 - confidence_level)^(1 / m). For AP = 0 and for m = 1, the ends are NaN.
-        ``reason`` explains these cases.
-
-    Raises:
-        ValueError: if an argument is invalid.
-
-    Equals ``published_interval`` with the same method, for any ranking with this AP and m. Source: Boyd, Eng & Page
-    (2013), Area under the Precision-Recall Curve, section 4.
-
-    Example:
-        >>> from torch_ap.inference import reported_average_precision_interval
-        >>> found = reported_average_precision_interval(0.256, 304)
-        >>> round(float(found.low), 3), round(float(found.high), 3)
-        (0.21, 0.308)
-    """
-    value: Any = average_precision
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
-    checks.fraction("average_precision", value)
-    m = checks.positive_int("m", m)
-    confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("method", method, allowed_values(ReportedMethod))
-    ap = torch.tensor(float(value), dtype=torch.float64)
-    nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)
-    low, high = _FORMS[method](ap, error, normal_quantile(confidence_level))
-    reason = ""
-    if m == 1 or value == 0:
-        low, high, reason = nan, nan, "one hit, which has no spread" if m == 1 else "AP of 0"
-        reason += ": the ends are NaN"
-    elif value == 1:
-        low, high = torch.full_like(ap, (1 - confidence_level) ** (1 / m)), ap
-        reason = "AP of 1, where no standard error exists: the lower end is the one-sided alpha^(1 / m)"
-    return Interval(ap, low, high, error, confidence_level, method, "", reason)
-
-
-AVERAGE_METHODS = ("influence", "wald", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit")
-
-
-def average_interval(
-    settings: APSettings,
-    curve: HitCurve,
-    validated: Batch | None,
-    *,
-    confidence_level: float,
-    method: str,
-    design: str,
-    resampling: Resampling,
-) -> Interval:
-    """Return the interval of the macro, weighted or micro average: 0-d ends.
-
-    Args:
-        settings: all settings.
-        curve: the rankings.
-        validated: the items of the rankings.
-        confidence_level: as for an interval of one ranking.
-        method: as for an interval of one ranking.
-        design: as for an interval of one ranking.
-        resampling: as for an interval of one ranking.
-
-    Raises:
-        ValueError: for a method without covariances, or for counts per threshold, which contain no items.
-    """
-    if validated is None:
-        raise ValueError("`thresholds` and `bins` must be None for the interval of an average, which needs the items")
-    if method not in AVERAGE_METHODS:
-        raise_invalid("method", f"must be one of {', '.join(map(repr, AVERAGE_METHODS))} for an average", method)
-    estimate = settings.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32, warn=False)
-    plain = settings.convention.interpolation is None
-    shares = influence.item_shares(settings, validated, curve, design) if plain else None
-    error = estimate.new_tensor(torch.nan) if shares is None else shares.square().sum().sqrt()
-    quantile = student_quantile(confidence_level, influence.degrees_of_freedom(settings, curve, design))
-    if method.startswith("bootstrap"):
-        values = _replicates(settings, validated, curve, design, resampling)
-        error = bootstrap.standard_error(values)
-    if method == "bootstrap-percentile":
-        ends = bootstrap.percentile(values, confidence_level)
-    elif method == "bootstrap-bca":
-        assert shares is not None
-        ends = bootstrap.bca(values, estimate, _skew(shares), confidence_level)
-    else:
-        ends = record.wald(estimate, error, normal_quantile(confidence_level))
-        ends = ends if method == "wald" else record.logit(estimate, error, quantile)
-    if bool(estimate == 1):
-        ends = (torch.full_like(estimate, torch.nan),) * 2
-    return Interval(estimate, *ends, error, confidence_level, method, design, _reason(estimate, ends[0]))
-
-
-def _replicates(settings: APSettings, validated: Batch, curve: HitCurve, design: str, resampling: Resampling) -> Tensor:
-    """Return the average under each resample of the items, (B,)."""
-    target, items = validated.target, len(validated.scores)
-    ignoring, micro = settings.inputs.ignoring, settings.average == "micro"
-    if design == "stratified" and not settings.inputs.classes:
-        raise ValueError("`design` must be 'iid' for a bootstrap over labels: they divide the items in different ways")
-    if design == "stratified":
-        strata = [(target == kind).nonzero().squeeze(1) for kind in range(len(curve.m))]
-    else:
-        strata = [torch.arange(items, device=target.device)]
-    if micro:
-        validated = Batch(validated.scores.reshape(-1, 1), target.reshape(-1, 1))
-    rankings, split = [], settings.convention.reads_tie_groups
-    for column, ranking in enumerate(hit_curve.split(curve)):
-        flags, rows = influence.select_column(validated.target, 1 if micro and target.ndim == 1 else column, ignoring)
-        scores = validated.scores[:, column][rows]
-        rankings.append((rows, group_items(ranking, scores, flags[rows], split_ties=split)))
-
-    def measure(weights: Tensor) -> Tensor:
-        weights = weights.repeat_interleave(target.shape[1], 1) if micro else weights
-        return _average(settings, [grouped.curve(weights[:, rows]) for rows, grouped in rankings])
-
-    return replicates(measure, strata, items, resampling)
-
-
-def _average(settings: APSettings, curves: list[HitCurve]) -> Tensor:
-    """Return the average over rankings, (b,), for curves of b resamples each."""
-    action = settings.action_on_empty
-    values = torch.stack(
-        [averaging.fill_undefined(settings.convention(curve), curve, action, what="resample") for curve in curves]
-    )
-    m, n = (torch.stack([getattr(curve, name) for curve in curves]) for name in ("m", "n"))
-    return averaging.averages_of_samples(values, m, n, settings.average, action)
-
-
-def _skew(shares: Tensor) -> Tensor:
-    squares = shares.square().sum()
-    return torch.where(squares > 0, (shares**3).sum() / (6 * squares**1.5), 0)
-
-
-def _reason(estimate: Tensor, low: Tensor) -> str:
-    if not bool(torch.isnan(low)):
-        return ""
-    if bool(torch.isnan(estimate)):
-        return "the average is NaN"
-    if bool(estimate == 1):
-        return "every AP is 1, where no standard error exists: the ends are NaN"
-    return "a ranking has one hit, or one miss, and so no spread: the ends are NaN"
-
-
-@renamed_keywords(batch="chunk_size")
 def average_precision_interval(
     preds: Tensor,
     target: Tensor,
@@ -371,7 +110,7 @@ def average_precision_interval(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors, or of (C,) tensors without an average.
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors, or of (C,) tensors without an average.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -391,10 +130,10 @@ def average_precision_interval(
     """
     tensors.no_weights(weights, "an interval")
     convention = resolve_convention(convention, None, "min", interpolation, "grouped")
-    settings, curve, validated = read(preds, target, convention, average)
-    options: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
-    resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    return interval_of_curve(settings, curve, validated, **options, resampling=resampling)
+    options = InferenceSettings(
+        confidence_level, method, design, Resampling(n_resamples, generator, chunk_size, progress)
+    )
+    return interval_of_curve(*read(preds, target, convention, average), options)
 
 
 def read(
@@ -410,33 +149,241 @@ def read(
 
 
 def interval_of_curve(
-    settings: APSettings,
-    curve: HitCurve,
-    validated: Batch | None,
-    *,
-    confidence_level: float = 0.95,
-    method: str = "influence",
-    design: str = "iid",
-    resampling: Resampling | None = None,
+    settings: APSettings, curve: HitCurve, validated: Batch | None, options: InferenceSettings
 ) -> Interval:
-    """Return the interval of rankings, or of their average, under all settings of an evaluation.
+    """Return the interval of rankings, or of their average.
 
     Args:
-        settings: the settings.
+        settings: settings of the average precision.
         curve: the rankings.
         validated: the items, required for the interval of an average; None if only counts per threshold are stored.
-        confidence_level: as for :func:`average_precision_interval`.
-        method: as for :func:`average_precision_interval`.
-        design: as for :func:`average_precision_interval`.
-        resampling: settings of the bootstrap.
+        options: settings of the interval.
     """
-    confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("method", method, METHODS)
-    checks.one_of("design", design, DESIGNS)
-    options: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
-    options["resampling"] = resampling or Resampling()
-    if settings.inputs.width is not None and settings.average not in ("none", None):
-        refuse_convention(settings.convention, method, None)
-        return average_interval(settings, curve, validated, **options)
-    intervals = curve_interval(curve, settings.convention, **options)
-    return first_interval(intervals) if settings.inputs.width is None else intervals
+    checks.one_of("method", options.method, METHODS)
+    if settings.inputs.width is None:
+        return first_interval(curve_interval(curve, settings.convention, options))
+    if settings.average in ("none", None):
+        return curve_interval(curve, settings.convention, options)
+    refuse_convention(settings.convention, options.method, None)
+    return _average_interval(settings, curve, validated, options)
+
+
+def curve_interval(curve: HitCurve, convention: Convention, options: InferenceSettings) -> Interval:
+    """Return the interval of each ranking of a curve: (S,) ends."""
+    refuse_convention(convention, options.method, curve)
+    estimate = convention(curve)
+    if options.method in BOOTSTRAPS:
+        low, high, error = _bootstrapped(curve, convention, estimate, options)
+    else:
+        if options.method == "jackknife":
+            variance = influence.jackknife_variance(influence.leave_one_out(curve), options.design)
+        else:
+            variance = influence.variance(curve, options.design)
+        error = torch.sqrt(variance)
+        low, high = _ends(options, estimate, error, degrees_of_freedom(curve))
+    return resolve_edge_cases(Interval(estimate, low, high, error, **options.fields), curve)
+
+
+def _bootstrapped(
+    curve: HitCurve, convention: Convention, estimate: Tensor, options: InferenceSettings
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the low end, the high end and the standard error of each ranking, from separate resamples."""
+    out = torch.full((3, len(estimate)), torch.nan, dtype=estimate.dtype, device=estimate.device)
+    split = convention.reads_tie_groups
+    for index, ranking in enumerate(hit_curve.split(curve)):
+        if 2 <= int(ranking.m) < int(ranking.n):
+            values = resampling.replicates(ranking, convention, options.design, options.resampling, split_ties=split)
+            out[:, index] = torch.stack(bootstrap_ends(options, values, ranking, estimate[index]))
+    return out[0], out[1], out[2]
+
+
+def bootstrap_ends(
+    options: InferenceSettings, values: Tensor, curve: HitCurve, estimate: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the low end, the high end and the standard error from the replicates of one ranking, 0-d each.
+
+    Args:
+        options: settings with a method of ``BOOTSTRAPS``.
+        values: (B,) replicates.
+        curve: the ranking.
+        estimate: its AP, 0-d.
+    """
+    error, df = resampling.standard_error(values), degrees_of_freedom(curve)[0]
+    return *_ends(
+        options, estimate, error, df, values, lambda: influence.acceleration(influence.influence(curve))[0]
+    ), error
+
+
+def _ends(
+    options: InferenceSettings,
+    estimate: Tensor,
+    error: Tensor,
+    df: Tensor,
+    values: Tensor | None = None,
+    acceleration: Callable[[], Tensor] | None = None,
+) -> Ends:
+    """Return the ends of an interval by the method of the options.
+
+    Args:
+        options: settings of the interval.
+        estimate: the APs, or their average.
+        error: their standard errors.
+        df: their degrees of freedom.
+        values: (B,) replicates of one estimate, for the bootstraps.
+        acceleration: function that returns Efron's acceleration, for "bootstrap-bca".
+    """
+    level = options.confidence_level
+    if options.method == "wald":
+        return record.wald(estimate, error, record.normal_quantile(level))
+    if options.method == "bootstrap-percentile" and values is not None:
+        return resampling.percentile(values, level)
+    if options.method == "bootstrap-bca" and values is not None and acceleration is not None:
+        return resampling.bca(values, estimate, acceleration(), level)
+    return record.logit(estimate, error, record.student_quantile(level, df))
+
+
+def _average_interval(
+    settings: APSettings, curve: HitCurve, validated: Batch | None, options: InferenceSettings
+) -> Interval:
+    """Return the interval of the macro, weighted or micro average: 0-d ends.
+
+    Raises:
+        ValueError: for a method without covariances, or for counts per threshold, which contain no items.
+    """
+    if validated is None:
+        raise ValueError("`thresholds` and `bins` must be None for the interval of an average, which needs the items")
+    if options.method not in AVERAGE_METHODS:
+        names = ", ".join(map(repr, AVERAGE_METHODS))
+        raise_invalid("method", f"must be one of {names} for an average", options.method)
+    estimate = settings.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32, warn=False)
+    error, values, shares = estimate.new_tensor(torch.nan), None, None
+    if settings.convention.interpolation is None:
+        shares = influence.item_shares(settings, validated, curve, options.design)
+        error = shares.square().sum().sqrt()
+    if options.method in BOOTSTRAPS:
+        values = _average_replicates(settings, validated, curve, options)
+        error = resampling.standard_error(values)
+    df = influence.degrees_of_freedom(settings, curve, options.design)
+    low, high = _ends(options, estimate, error, df, values, None if shares is None else lambda: _acceleration(shares))
+    if bool(estimate == 1):
+        low = high = torch.full_like(estimate, torch.nan)
+    return Interval(estimate, low, high, error, **options.fields, reason=_average_reason(estimate, low))
+
+
+def _average_replicates(settings: APSettings, validated: Batch, curve: HitCurve, options: InferenceSettings) -> Tensor:
+    """Return the average under each resample of the items, (B,)."""
+    target, items = validated.target, len(validated.scores)
+    ignoring, micro = settings.inputs.ignoring, settings.average == "micro"
+    strata = [torch.arange(items, device=target.device)]
+    if options.design == "stratified":
+        if not settings.inputs.classes:
+            raise ValueError(
+                "`design` must be 'iid' for a bootstrap over labels: they divide the items in different ways"
+            )
+        strata = [(target == kind).nonzero().squeeze(1) for kind in range(len(curve.m))]
+    if micro:
+        validated = Batch(validated.scores.reshape(-1, 1), target.reshape(-1, 1))
+    rankings, split = [], settings.convention.reads_tie_groups
+    for column, ranking in enumerate(hit_curve.split(curve)):
+        flags, rows = influence.select_column(validated.target, 1 if micro and target.ndim == 1 else column, ignoring)
+        scores = validated.scores[:, column][rows]
+        rankings.append((rows, resampling.group_items(ranking, scores, flags[rows], split_ties=split)))
+
+    def measure(weights: Tensor) -> Tensor:
+        weights = weights.repeat_interleave(target.shape[1], 1) if micro else weights
+        return _averages(settings, [grouped.curve(weights[:, rows]) for rows, grouped in rankings])
+
+    return resampling.replicate_items(measure, strata, items, options.resampling)
+
+
+def _averages(settings: APSettings, curves: list[HitCurve]) -> Tensor:
+    """Return the average over rankings, (b,), for curves of b resamples each."""
+    action = settings.action_on_empty
+    values = torch.stack(
+        [averaging.fill_undefined(settings.convention(curve), curve, action, what="resample") for curve in curves]
+    )
+    m, n = (torch.stack([getattr(curve, name) for curve in curves]) for name in ("m", "n"))
+    return averaging.averages_of_samples(values, m, n, settings.average, action)
+
+
+def _acceleration(shares: Tensor) -> Tensor:
+    """Return Efron's acceleration, a sixth of the skewness of the items' contributions."""
+    squares = shares.square().sum()
+    return torch.where(squares > 0, (shares**3).sum() / (6 * squares**1.5), 0)
+
+
+def _average_reason(estimate: Tensor, low: Tensor) -> str:
+    if not bool(torch.isnan(low)):
+        return ""
+    if bool(torch.isnan(estimate)):
+        return "the average is NaN"
+    if bool(estimate == 1):
+        return "every AP is 1, where no standard error exists: the ends are NaN"
+    return "a ranking has one hit, or one miss, and so no spread: the ends are NaN"
+
+
+def refuse_convention(convention: Convention, method: str, curve: HitCurve | None) -> None:
+    """Raise ValueError, with the argument's name, for conventions that the method does not support."""
+    if convention.top_k is not None:
+        raise ValueError(
+            f"`top_k` has no interval here, got {convention.top_k}; recall and precision at k have theirs in "
+            "`recall_at_k_interval` and `precision_at_k_interval`"
+        )
+    tied = curve is None or bool((curve.items > 1).any())
+    if tied and not tie_rule(convention.ties or "grouped").is_threshold:
+        raise_invalid("ties", "must be 'grouped' for an interval where scores tie", convention.ties)
+    if convention.interpolation is None:
+        return
+    trapezoid = isinstance(convention.interpolation, str) and convention.interpolation == "trapezoid"
+    if trapezoid:
+        raise ValueError("`interpolation` has no interval by any method for 'trapezoid'")
+    if method not in ("bootstrap-percentile", "bootstrap-logit"):
+        raise ValueError(
+            f"`interpolation` has no interval by method {method!r}, got {convention.interpolation!r}; "
+            "use 'bootstrap-percentile' or 'bootstrap-logit'"
+        )
+
+
+def refuse_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
+    """Raise ValueError for conventions that comparisons of two rankings do not support, such as interpolated AP."""
+    if convention.interpolation is not None:
+        raise_invalid("interpolation", "must be None for a comparison", convention.interpolation)
+    refuse_convention(convention, method, curve)
+
+
+def resolve_edge_cases(intervals: Interval, curve: HitCurve) -> Interval:
+    """Return the intervals with the conventions for AP = 1 and for few hits or misses applied, and the reason."""
+    m, misses = segments.as_float64(curve.m), curve.n - curve.m
+    void = (curve.m < 2) | (misses < 1)
+    perfect = ~void & (intervals.estimate == 1) & ~(intervals.standard_error > 0)
+    flat = ~void & ~perfect & (intervals.standard_error == 0)
+    if not bool((void | perfect | flat | torch.isnan(intervals.low)).any()):
+        return intervals
+    # the upper end is fixed at 1, so the lower end is one-sided
+    low = torch.where(perfect, (1 - intervals.confidence_level) ** (1 / m), intervals.low)
+    high = torch.where(perfect, 1, intervals.high)
+    error = torch.where(perfect, 0, intervals.standard_error)
+    low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))
+    return replace(
+        intervals, low=low, high=high, standard_error=error, reason=_reason(curve, perfect, flat, torch.isnan(low))
+    )
+
+
+def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, undefined: Tensor) -> str:
+    """Return the special cases, with the number of rankings of each."""
+    misses = curve.n - curve.m
+    undefined_with_both = (curve.m > 1) & (misses > 0) & undefined
+    cases = {
+        "no hits, so AP and its interval are NaN": curve.m == 0,
+        "one hit, which has no spread: the ends are NaN": curve.m == 1,
+        "no misses: AP is 1 for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
+        "one miss, which has no spread: the ends are NaN": undefined_with_both & (misses == 1),
+        "AP of 0: the ends are NaN": undefined_with_both & (misses > 1),
+        "a standard error of 0, as of tied hits alone: the interval has no width": flat & ~undefined,
+        "AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / m)": perfect,
+    }
+    counts = torch.stack([flags.sum() for flags in cases.values()]).tolist()
+    reasons = {text: count for text, count in zip(cases, counts, strict=True) if count}
+    if len(curve.m) == 1:
+        return "".join(reasons)
+    return "; ".join(f"{count} of {len(curve.m)} rankings: {text}" for text, count in reasons.items())

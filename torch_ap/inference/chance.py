@@ -9,6 +9,7 @@ difference of large numbers.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -19,18 +20,21 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Action, Average, Denominator, Interpolation, Ties, TopK, allowed_values
-from torch_ap.core.items.settings import validated_curve
+from torch_ap.core.items import inputs
+from torch_ap.core.items.inputs import Batch
+from torch_ap.core.items.settings import APSettings, validated_curve
 from torch_ap.core.measures.average_precision import average_precision, average_precision_of_ranks
 from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.measures.convention import Convention, resolve_convention
-from torch_ap.core.ranking import segments
+from torch_ap.core.ranking import builders, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.tie_groups import Ties as TieGroups
+from torch_ap.core.ranking.tie_groups import find_ties
 from torch_ap.inference import enumeration
 from torch_ap.inference.average_precision import read
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.record import SAME_LISTED_VALUE, SAME_VALUE, Result, number
-from torch_ap.inference.resampling import Resampling, generators, rows
-from torch_ap.inference.tie_groups import tie_groups
+from torch_ap.inference.resampling import Resampling
 
 
 def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:
@@ -159,6 +163,24 @@ def chance_level(
     return settings.averaged(each, curve, each.dtype, warn=False)
 
 
+def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | TieGroups]:
+    """Yield the tie groups of the rankings of an evaluation, some columns at a time."""
+    scores, is_counted = validated.scores, inputs.counted(validated.target)
+    drops_scores = is_counted.ndim == 1 or settings.average == "micro"
+    if drops_scores and settings.inputs.ignoring and not bool(is_counted.all()):
+        scores, is_counted = scores[is_counted], is_counted[is_counted]
+    if scores.ndim == 1 or settings.average == "micro":
+        yield find_ties(scores.flatten())
+        return
+    width = max(1, builders.ITEMS_A_BLOCK // max(len(scores), 1))
+    for span in order.blocks(slice(0, scores.shape[1]), width):
+        if is_counted.ndim == 1 or bool(is_counted[:, span].all()):
+            yield find_ties(scores[:, span])
+        else:  # all items are hits, so that every group is an entry
+            mark = torch.where(is_counted[:, span], 1, torch.iinfo(torch.uint8).max).to(torch.uint8)
+            yield inputs.curve_of(Batch(scores[:, span], mark), ignoring=True)
+
+
 @renamed_keywords(batch="chunk_size")
 def chance_test(
     preds: Tensor,
@@ -281,9 +303,7 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
         places.sort()
         return float(average_precision_of_ranks(end_of[places] if tied else places + 1, tied=tied))
 
-    seed = resampling.seed()
-    drawn = [x for span in resampling.batches(n) for x in rows(permuted_ap, generators(seed, span), m)]
-    return torch.tensor(drawn, dtype=torch.float64)
+    return resampling.statistics(permuted_ap, n, m)
 
 
 def _on_device(ends: Tensor, m: int, keys: Tensor) -> Tensor:

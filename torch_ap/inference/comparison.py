@@ -1,19 +1,14 @@
-"""Comparison of two rankings of the same items.
+"""Comparison of two rankings of the same items, and of two averages over rankings of the same items.
 
-Comparison of two systems' averages over rankings of the same items, item by item.
-
-Contributions of each item to the APs of two systems, and standard errors of functions of the two APs.
-
-Permutation test of two rankings of the same items, which swaps the two systems' ranks item by item.
-
-If the systems are equally good, the two ranks of an item are exchangeable. The scores of two systems have no common
-scale, so the ranks are swapped. Ties between swapped ranks are broken at random.
+Contributions that the systems share cancel item by item. The permutation test swaps the two systems' ranks item by
+item: if the systems are equally good, the two ranks of an item are exchangeable. The scores of two systems have no
+common scale, so the ranks are swapped. Ties between swapped ranks are broken at random.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -30,13 +25,12 @@ from torch_ap.core.measures.convention import PLAIN, Convention
 from torch_ap.core.ranking import builders, order
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
-from torch_ap.inference import average_precision as item_bootstrap
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.average_precision import refuse_comparison
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
-from torch_ap.inference.methods import DESIGNS, refuse_comparison
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, limit_p_value, number, student_tail
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 
 class PairedItems:
@@ -49,7 +43,7 @@ class PairedItems:
         self.m, self.n = int(curves[0].m), len(relevant)
         self.contributions: list[Tensor] = []
         if min(self.m, self.n - self.m) > 1:
-            values = influence.influence if source == "influence" else bootstrap.leave_one_out
+            values = influence.influence if source == "influence" else influence.leave_one_out
             self.contributions = [values(curve).values_at(x, relevant) for curve, x in zip(curves, scores, strict=True)]
 
     def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
@@ -68,7 +62,7 @@ class PairedItems:
         return math.sqrt(float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in parts)))
 
 
-def logit_p_value(values: list[float], items: PairedItems, count: int) -> float:
+def logit_p_value(values: tuple[float, float], items: PairedItems, count: int) -> float:
     """Return the p-value of the difference of the logits of count / (count + 1) * AP."""
     share = count / (count + 1)
     a, b = (share * value for value in values)
@@ -167,13 +161,7 @@ def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: R
 
 
 def compare_averages(
-    settings: APSettings,
-    batches: tuple[Batch, Batch],
-    curves: tuple[HitCurve, HitCurve],
-    *,
-    confidence_level: float,
-    method: str,
-    design: str,
+    settings: APSettings, batches: tuple[Batch, Batch], curves: tuple[HitCurve, HitCurve], options: InferenceSettings
 ) -> Comparison:
     """Return the difference of two macro, weighted or micro averages, with its standard error by influence functions.
 
@@ -183,31 +171,25 @@ def compare_averages(
         settings: all settings, with an average.
         batches: items of system A, and the same items with the scores of system B.
         curves: the rankings of both systems.
-        confidence_level: nominal coverage.
-        method: "influence".
-        design: "stratified" or "iid".
+        options: settings of the comparison, with the method "influence".
 
     Raises:
         ValueError: for another method, no average, or a convention other than plain AP.
     """
-    confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("design", design, DESIGNS)
-    checks.one_of("method", method, ("influence",))
+    checks.one_of("method", options.method, ("influence",))
     if settings.average in ("none", None):
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
-    refuse_comparison(settings.convention, method, None)
-    values, shares, degrees = [], [], []
-    for batch, curve in zip(batches, curves, strict=True):
-        values.append(float(settings.value(curve, torch.float64, warn=False)))
-        shares.append(item_shares(settings, batch, curve, design))
-        degrees.append(float(degrees_of_freedom(settings, curve, design)))
+    refuse_comparison(settings.convention, options.method, None)
+    value_a, value_b = (float(settings.value(curve, torch.float64, warn=False)) for curve in curves)
+    shares = [item_shares(settings, *system, options.design) for system in zip(batches, curves, strict=True)]
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
-    if math.isnan(values[0]):
+    if math.isnan(value_a):
         error, reason = math.nan, "the averages are NaN"
-    df = min(degrees) if error > 0 else math.inf
-    options = {"confidence_level": confidence_level, "method": method, "design": design}
-    return comparison_from_error(values[0], values[1], error, reason=reason, df=df, **options)
+    df = math.inf
+    if error > 0:
+        df = min(float(degrees_of_freedom(settings, curve, options.design)) for curve in curves)
+    return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
 
 
 Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
@@ -309,16 +291,9 @@ def compare_rankings(
         value_rules.check_scores(name, preds, target)
         scores.append(ClassificationInputs().validate_now(preds, target).scores)
     relevant = target == 1
-    return compare_curves(
-        [builders.from_scores(preds, relevant) for preds in scores],
-        (scores[0], scores[1]),
-        relevant,
-        PLAIN,
-        confidence_level=confidence_level,
-        method=method,
-        design=design,
-        resampling=resampling,
-    ).to(preds_a.device)
+    options = InferenceSettings(confidence_level, method, design, resampling)
+    curves = [builders.from_scores(preds, relevant) for preds in scores]
+    return compare_curves(curves, (scores[0], scores[1]), relevant, PLAIN, options).to(preds_a.device)
 
 
 def compare_curves(
@@ -326,44 +301,36 @@ def compare_curves(
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
     convention: Convention,
-    *,
-    confidence_level: float,
-    method: str,
-    design: str,
-    resampling: Resampling,
+    options: InferenceSettings,
 ) -> Comparison:
     """Compare validated items and their curves as :func:`compare_rankings`; ``convention`` must be plain AP."""
-    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    method = options.method
     checks.one_of("method", method, METHODS)
-    checks.one_of("design", design, DESIGNS)
     for curve in curves:
         refuse_comparison(convention, method, curve)
-    values = [float(average_precision(curve)) for curve in curves]
+    value_a, value_b = (float(average_precision(curve)) for curve in curves)
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
-    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": design}
     if hits and (not misses or (min(hits, misses) < 2 and _has_equal_ranks(*scores))):
-        return comparison_from_error(values[0], values[1], 0.0, **settings)
+        return comparison_from_error(value_a, value_b, 0.0, **options.fields)
     if method == "bootstrap":
-        low, high, error, p = _bootstrap(curves, scores, relevant, convention, confidence_level, design, resampling)
-        comparison = comparison_from_error(values[0], values[1], error, reason=_reason(hits, error), **settings)
+        low, high, error, p = _bootstrap(curves, scores, relevant, convention, options)
+        comparison = comparison_from_error(value_a, value_b, error, reason=_reason(hits, error), **options.fields)
         if comparison.p_value == 1:
             return comparison
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
         return limit_p_value(comparison, len(relevant), "items")
-    items = PairedItems(
-        curves, scores, relevant, "jackknife" if method.startswith("jackknife") else "influence", design
-    )
-    count = min(hits, misses)
+    source = "jackknife" if method.startswith("jackknife") else "influence"
+    items = PairedItems(curves, scores, relevant, source, options.design)
+    count, error = min(hits, misses), items.standard_error()
     df = math.inf if method.endswith("-z") else count - 1
-    error = items.standard_error()
-    comparison = comparison_from_error(values[0], values[1], error, df=df, reason=_reason(hits, error), **settings)
+    comparison = comparison_from_error(value_a, value_b, error, df=df, reason=_reason(hits, error), **options.fields)
     if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
         return comparison
     if method == "logit":
-        return replace(comparison, p_value=number(logit_p_value(values, items, count)))
+        return replace(comparison, p_value=number(logit_p_value((value_a, value_b), items, count)))
     if method != "permutation":
         return comparison
-    differences = swapped_differences(*scores, relevant, resampling).abs()
+    differences = swapped_differences(*scores, relevant, options.resampling).abs()
     p = (int((differences[1:] >= differences[0] - SAME_VALUE).sum()) + 1) / len(differences)
     reason = comparison.reason.replace("neither interval nor p-value", "no interval")
     return replace(comparison, p_value=number(p), reason=reason)
@@ -379,9 +346,7 @@ def _bootstrap(
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
     convention: Convention,
-    confidence_level: float,
-    design: str,
-    resampling: Resampling,
+    options: InferenceSettings,
 ) -> tuple[float, float, float, float]:
     """Return the low and high end, the standard error and the p-value from resamples that both systems share."""
     m, n = int(curves[0].m), len(relevant)
@@ -389,19 +354,19 @@ def _bootstrap(
         return (math.nan,) * 4
     split = convention.reads_tie_groups
     systems = [
-        item_bootstrap.group_items(curve, column, relevant, split_ties=split)
+        bootstrap.group_items(curve, column, relevant, split_ties=split)
         for curve, column in zip(curves, scores, strict=True)
     ]
     indices = torch.arange(n, device=relevant.device)
-    strata = [indices] if design == "iid" else [indices[relevant], indices[~relevant]]
+    strata = [indices] if options.design == "iid" else [indices[relevant], indices[~relevant]]
 
     def gap(weights: Tensor) -> Tensor:
         first, second = (convention(system.curve(weights)) for system in systems)
         return first - second
 
-    values = item_bootstrap.replicates(gap, strata, n, resampling)
+    values = bootstrap.replicate_items(gap, strata, n, options.resampling)
     values = values[~torch.isnan(values)]
-    low, high = bootstrap.percentile(values, confidence_level)
+    low, high = bootstrap.percentile(values, options.confidence_level)
     return float(low), float(high), float(values.std()), bootstrap.two_sided_p_value(values)
 
 

@@ -1,4 +1,4 @@
-r"""Influence functions of average precision: the change of AP per additional item.
+r"""Values per item of a ranking: influence functions and delete-one values of AP, and the variances that they give.
 
 AP is a functional of the score distributions of hits and misses. With p_i = h_i / t_i at the end of each tie group,
 
@@ -10,15 +10,15 @@ AP is a functional of the score distributions of hits and misses. With p_i = h_i
 are the derivatives of AP in the distribution of the hits, in the distribution of the misses, and in the share of hits.
 They are exact with ties, and take two cumulative sums over the hits after the sort.
 
-Contributions of each item of several rankings to the average of their APs.
-
-All rankings rank the same items, so their covariances matter: the squares of the items' total contributions sum to the
-variance of the average.
-
-One value per item of a ranking, stored once for all items that share it.
-
 The influence of an item on AP depends on its relevance and on the hits below it. So the hits of a tie group share a
-value, and so do all misses between two groups of hits. Moments over millions of items take O(hits) operations.
+value, and so do all misses between two groups of hits. Each shared value is stored once, and moments over millions of
+items take O(hits) operations.
+
+The delete-one jackknife takes O(hits) operations after the sort, too. Deleting a miss moves each hit at or below it up
+by one rank. Deleting a hit does the same, lowers h at these ranks by one, and leaves m - 1 hits to average over.
+
+For an average over rankings of the same items, the covariances of the rankings matter: the squares of the items' total
+contributions sum to the variance of the average.
 """
 
 from dataclasses import dataclass
@@ -269,30 +269,65 @@ def _mean_variance(squares: float, count: float) -> Tensor:
     return torch.tensor([squares / (count * (count - 1)) if count > 1 else np.nan], dtype=torch.float64)
 
 
+def leave_one_out(curve: HitCurve) -> ItemValues:
+    """Return the AP of each ranking without each item; NaN without the only hit.
+
+    Args:
+        curve: S rankings, unweighted, with a threshold per tie group.
+    """
+    hits, h, t = (segments.as_float64(x) for x in (curve.hits, curve.cumulative_hits, curve.cumulative_items))
+    m = segments.as_float64(curve.m)
+    hits_of_ranking = m if len(m) == 1 else m[curve.segment]
+    left = (hits_of_ranking - 1).clamp(min=0)
+    shorter = (t - 1).clamp(min=1)  # a group that ends at rank 1 has no miss in or above it, and h - 1 = 0
+    sums = segments.total(hits * h / t, curve.offsets)
+    total = sums if len(m) == 1 else sums[curve.segment]
+    below = sum_from_below(hits * h / t, curve.offsets)
+    without_hit = sum_from_below(hits * (h - 1) / shorter, curve.offsets)
+    gain = sum_from_below(torch.where(t > 1, hits * h / (t * shorter), 0), curve.offsets)
+    # r - 1 of the r hits of the group remain
+    without_one_hit = (total - below + without_hit - (h - 1) / shorter) / left
+    return ItemValues(
+        curve,
+        torch.where(left > 0, without_one_hit, torch.nan),
+        (total + gain) / hits_of_ranking,
+        torch.where(m > 1, sums / (m - 1), torch.nan),
+        sums / m,
+    )
+
+
+def jackknife_variance(values: ItemValues, design: str) -> Tensor:
+    """Return the jackknife variance of AP: (S,) float64; NaN with fewer than two hits or two misses.
+
+    Args:
+        values: result of :func:`leave_one_out`.
+        design: "stratified": (m - 1) / m times the sum over hits of squared deviations, plus the analogous sum over the
+            q misses. "iid": (n - 1) / n times the sum over all items.
+    """
+    hits, misses = values.hit_moments(), values.miss_moments()
+    enough = (hits.count > 1) & (misses.count > 1)
+    n = hits.count + misses.count
+    if design == "stratified":
+        value = hits.squares * (hits.count - 1) / hits.count + misses.squares * (misses.count - 1) / misses.count
+    else:
+        between = hits.count * misses.count / n * (hits.mean - misses.mean) ** 2
+        value = (hits.squares + misses.squares + between) * (n - 1) / n
+    return torch.where(enough, value, torch.nan)
+
+
 _COLUMNS = 8
 
 
-@dataclass(frozen=True, eq=False)
-class _Average:
-    """An average as a weighted sum.
+def _weights(settings: APSettings, curve: HitCurve) -> Tensor:
+    """Return the weight of each ranking's AP in the average, (S,), and 0 for rankings without hits.
 
-    Attributes:
-        weights: (S,) weight of each AP that varies; 0 for rankings without hits.
-        values: (S,) AP of each ranking, including constants.
+    A ranking that enters the average as a constant reduces the weights of the others.
     """
-
-    weights: Tensor
-    values: Tensor
-
-    @staticmethod
-    def from_settings(settings: APSettings, curve: HitCurve) -> "_Average":
-        """Weight the rankings; a ranking that enters as a constant reduces the weights of the others."""
-        values = settings.convention(curve)
-        m = segments.as_float64(curve.m)
-        if settings.average == "weighted":
-            return _Average(m / m.sum(), values)
-        is_averaged = averaging.takes_part(curve.m, curve.n, settings.action_on_empty)
-        return _Average((m > 0) / segments.as_float64(is_averaged).sum(), values)
+    if settings.average == "weighted":
+        return segments.as_float64(curve.m) / segments.as_float64(curve.m).sum()
+    is_averaged = averaging.takes_part(curve.m, curve.n, settings.action_on_empty)
+    weights: Tensor = (curve.m > 0) / segments.as_float64(is_averaged).sum()
+    return weights
 
 
 def item_shares(settings: APSettings, validated: Batch, curve: HitCurve, design: str) -> Tensor:
@@ -300,19 +335,20 @@ def item_shares(settings: APSettings, validated: Batch, curve: HitCurve, design:
     ignoring = settings.inputs.ignoring
     if settings.average == "micro":
         return _micro_shares(validated, curve, design, ignoring)
-    average = _Average.from_settings(settings, curve)
-    weights = average.weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
-    shares = contributions(validated, curve, design, ignoring=ignoring, weights=weights)
+    weights = _weights(settings, curve)
+    varying = weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
+    shares = contributions(validated, curve, design, ignoring=ignoring, weights=varying)
     if design == "stratified":
         return _center_by_class(shares, validated.target, len(curve.m)) if settings.inputs.classes else shares
     if settings.average != "weighted":
         return shares
     # the weights m / sum(m) are random, too
-    total, mean = segments.as_float64(curve.m.sum()), (average.weights * average.values.nan_to_num()).sum()
+    values = settings.convention(curve)
+    total, mean = segments.as_float64(curve.m.sum()), (weights * values.nan_to_num()).sum()
     for column in curve.m.nonzero().squeeze(1).tolist():
         flags, rows = select_column(validated.target, column, ignoring)
         expected = curve.m[column] / curve.n[column]
-        shares[rows] += (segments.as_float64(flags[rows]) - expected) * (average.values[column] - mean) / total
+        shares[rows] += (segments.as_float64(flags[rows]) - expected) * (values[column] - mean) / total
     return shares
 
 
@@ -338,7 +374,7 @@ def degrees_of_freedom(settings: APSettings, curve: HitCurve, design: str) -> Te
     v are the variances of the weighted APs, and k is the smaller of the numbers of hits and misses of a ranking.
     """
     varies = (curve.m > 1) & (curve.m < curve.n)
-    v = (_Average.from_settings(settings, curve).weights ** 2 * variance(curve, design))[varies]
+    v = (_weights(settings, curve) ** 2 * variance(curve, design))[varies]
     return v.sum() ** 2 / (v**2 / record.degrees_of_freedom(curve)[varies]).sum()
 
 

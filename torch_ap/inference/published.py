@@ -16,7 +16,7 @@ configurations of :func:`torch_ap.inference.average_precision.average_precision_
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -29,8 +29,8 @@ from torch_ap.core.measures.interpolation import order_ties
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import record
+from torch_ap.inference.average_precision import resolve_edge_cases
 from torch_ap.inference.influence import sum_from_below
-from torch_ap.inference.methods import resolve_edge_cases
 from torch_ap.inference.random_ranking import RandomHits
 from torch_ap.inference.record import Ends, Interval, Result, normal_quantile, number
 
@@ -140,6 +140,68 @@ def curve_interval(curve: HitCurve, confidence_level: float, method: str) -> Int
     form: Callable[[Tensor, Tensor, float], Ends] = record.logit if method == "boyd-logit" else record.wald
     low, high = form(estimate, error, normal_quantile(confidence_level))
     return resolve_edge_cases(Interval(estimate, low, high, error, confidence_level, method, ""), curve)
+
+
+ReportedMethod: TypeAlias = Literal["boyd-logit", "boyd-binomial"]
+_ENDS = {"boyd-logit": record.logit, "boyd-binomial": record.wald}
+
+
+def reported_average_precision_interval(
+    average_precision: float | Tensor, m: int, *, confidence_level: float = 0.95, method: ReportedMethod = "boyd-logit"
+) -> Interval:
+    r"""Return a confidence interval from a published AP and the number of hits, without scores.
+
+    .. math::
+        SE^2 = \frac{AP (1 - AP)}{m}, \qquad logit(AP) \pm \frac{z}{\sqrt{m\, AP (1 - AP)}} \quad\text{or}\quad
+        AP \pm z\, SE
+
+    The formula treats AP as a share of m trials. The interval is mostly too wide and never far too narrow; the coverage
+    is in the table of :func:`published_interval`. If scores are available, prefer
+    :func:`torch_ap.inference.average_precision_interval`. The estimand is the limit of AP as items are added. The
+    intervals of two systems on the same items do not show whether the systems differ, because their errors are
+    correlated.
+
+    Args:
+        average_precision: the published AP, in [0, 1]; a number, or a tensor with one value.
+        m: number of hits (relevant items), at least 1.
+        confidence_level: nominal coverage, in (0, 1).
+        method: the formula, as above; the ends of "boyd-binomial" may be outside [0, 1].
+
+    Returns:
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors. For AP = 1, the upper end is 1 and the
+        lower end is the one-sided (1 - confidence_level)^(1 / m). For AP = 0 and for m = 1, the ends are NaN.
+        ``reason`` explains these cases.
+
+    Raises:
+        ValueError: if an argument is invalid.
+
+    Equals ``published_interval`` with the same method, for any ranking with this AP and m. Source: Boyd, Eng & Page
+    (2013), Area under the Precision-Recall Curve, section 4.
+
+    Example:
+        >>> from torch_ap.inference import reported_average_precision_interval
+        >>> found = reported_average_precision_interval(0.256, 304)
+        >>> round(float(found.low), 3), round(float(found.high), 3)
+        (0.21, 0.308)
+    """
+    value: Any = average_precision
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    checks.fraction("average_precision", value)
+    m = checks.positive_int("m", m)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    checks.one_of("method", method, allowed_values(ReportedMethod))
+    ap = torch.tensor(float(value), dtype=torch.float64)
+    nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)
+    low, high = _ENDS[method](ap, error, normal_quantile(confidence_level))
+    reason = ""
+    if m == 1 or value == 0:
+        low, high, reason = nan, nan, "one hit, which has no spread" if m == 1 else "AP of 0"
+        reason += ": the ends are NaN"
+    elif value == 1:
+        low, high = torch.full_like(ap, (1 - confidence_level) ** (1 / m)), ap
+        reason = "AP of 1, where no standard error exists: the lower end is the one-sided alpha^(1 / m)"
+    return Interval(ap, low, high, error, confidence_level, method, "", reason)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

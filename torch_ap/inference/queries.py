@@ -1,8 +1,18 @@
-"""Comparison of two systems over the same queries: interval of the mean difference, and paired tests.
+r"""Inference over queries: interval of a mean, and comparison of two systems by interval and paired tests.
 
 The queries are the sample. Nothing is assumed about the documents of a query.
 
-Interval of a mean over queries. The queries are the sample; nothing is assumed about the documents of a query.
+The interval "dirichlet" allows for unobserved values at the bounds 0 and 1. The distribution of the values has a
+Dirichlet process prior with half an observation at 0 and half at 1. Then the mean is a sum of Dirichlet weights times
+values,
+
+.. math::
+    P(mean \le \theta) = P\Big(\sum_i \gamma_i (x_i - \theta) \le 0\Big), \qquad \gamma_i \sim Gamma(a_i),
+
+with a = 1 for each value and 1/2 for each bound. This is the Bayesian bootstrap without random replicates. For values
+of 0 and 1 the result is Beta(s + 1/2, f + 1/2), Jeffreys' posterior. The probability is computed by the saddlepoint
+approximation, which tilts the values by a logistic factor: the weights become proportional to a / (1 - x + x e^u), and
+their mean is the theta of tilt u.
 """
 
 import math
@@ -18,8 +28,8 @@ from torch_ap.core.base import checks, tensors
 from torch_ap.core.base import tensors as value_rules
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import allowed_values
+from torch_ap.core.ranking.order import Array
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.at_rank import mean_ends
 from torch_ap.inference.record import (
     Comparison,
     Interval,
@@ -84,7 +94,7 @@ def mean_interval(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors. ``reason`` is set if all values are 0 or
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors. ``reason`` is set if all values are 0 or
         1; if all values are equal up to rounding, or there is one value (the ends of "dirichlet" then come from the
         bounds alone, the ends of the other methods are the mean, or NaN for one value); and for "bootstrap-bca" with
         fewer than 10 queries, whose interval is likely too narrow.
@@ -167,6 +177,49 @@ def _replicates(values: Tensor, resampling: Resampling) -> Tensor:
     """Return the means of resampled values, (B,)."""
     x, ones = values.numpy(), np.ones(len(values), np.int64)
     return resampling.statistics(lambda rng: float(multinomial(rng, ones, len(x)) @ x) / len(x), 4 * len(x), len(x))
+
+
+_HALF = 0.5
+_MAX_TILT = 300.0  # every confidence level below 1 in float64 has its ends at smaller tilts
+_CENTER = 1e-4
+
+
+def mean_ends(values: Array, confidence_level: float) -> tuple[float, float]:
+    """Return both ends of the interval; the mean is between them.
+
+    Args:
+        values: (Q,) in [0, 1], at least one.
+        confidence_level: nominal coverage.
+    """
+    from scipy.optimize import brentq
+
+    def end(z: float) -> float:
+        u = brentq(lambda u: _mean_and_normal(values, u)[1] - z, -_MAX_TILT, _MAX_TILT, xtol=1e-12)
+        return _mean_and_normal(values, u)[0]
+
+    z, mean = normal_quantile(confidence_level), float(values.mean())
+    return min(end(-z), mean), max(end(z), mean)
+
+
+def _mean_and_normal(values: Array, u: float) -> tuple[float, float]:
+    """Return theta at tilt u, and the z with P(Z <= z) = P(mean <= theta), by Barndorff-Nielsen's r*."""
+    odds = math.exp(u)
+    tilted = (1 - values) + values * odds
+    weights = 1 / tilted
+    total, count = weights.sum() + _HALF + _HALF / odds, len(values) + 2 * _HALF
+    theta = float(((values * weights).sum() + _HALF / odds) / total)
+    complement = float((((1 - values) * weights).sum() + _HALF) / total)
+    scale = total / count
+    # s solves K'(s) = 0 for the cumulant generating function K(s) = -sum of a log(1 - s (x - theta))
+    s = (scale - 1) / theta if theta <= _HALF else (1 - odds * scale) / complement
+    height = np.log(tilted).sum() + _HALF * u + count * math.log(scale)
+    root = math.copysign(math.sqrt(max(2 * height, 0.0)), s)
+    deviations = (values - theta) * weights / scale
+    ends = np.array([-theta, complement / odds]) / scale
+    squares = (deviations**2).sum() + _HALF * (ends**2).sum()
+    if abs(root) < _CENTER:
+        return theta, float(2 * ((deviations**3).sum() + _HALF * (ends**3).sum()) / (6 * squares**1.5)) + root
+    return theta, float(root + math.log(s * math.sqrt(squares) / root) / root)
 
 
 Method: TypeAlias = Literal["t", "randomization", "wilcoxon", "sign"]

@@ -1,21 +1,14 @@
-"""Resampling with replacement, represented by the number of times each group of equal items is drawn.
+"""Bootstrap of rankings: resamples as counts, replicates of AP, and the intervals computed from them.
 
-AP depends on a resample only through the number of items of each kind, so no resample is sorted. On CPU, each resample
-has its own NumPy generator, seeded by the ``torch.Generator``: the resamples do not depend on the batch size or the
-number of threads. On accelerators, torch generates the random numbers.
+AP depends on a resample only through the number of times that each item, or each group of equal items, is drawn. So a
+resample is a vector of counts, no resample is sorted, and a batch of resamples is one curve of many rankings. Copies of
+a hit are tied with each other, which biases the replicates slightly upward.
 
-Bootstrap replicates of average precision, and the intervals computed from them.
-
-A resample of hits and misses is a vector of counts over the groups of the sorted data. A batch of resamples is one
-curve of many rankings. Copies of a hit are tied with each other, which biases the replicates slightly upward.
-
-AP after deleting each item in turn: the delete-one jackknife in O(hits) operations after the sort.
-
-Deleting a miss moves each hit at or below it up by one rank. Deleting a hit does the same, lowers h at these ranks by
-one, and leaves m - 1 hits to average over.
+On CPU, each resample has its own NumPy generator, seeded by the ``torch.Generator``: the resamples do not depend on the
+batch size or the number of threads. On accelerators, torch generates the random numbers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,14 +19,16 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import Plain, raise_invalid
+from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.base.progress import progress_bar
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.builders import from_rows
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
-from torch_ap.inference.influence import ItemValues, count_misses, sum_from_below
+from torch_ap.inference.influence import ItemValues, count_misses
 from torch_ap.inference.record import Ends, normal_quantile
 
+DESIGNS = allowed_values(Design)
 _DRAWS_PER_GROUP = 16  # above, a multinomial draw is faster than counting single draws
 _NUMBERS_PER_BATCH = 1 << 23
 _NUMBERS_PER_TASK = 1 << 18
@@ -126,6 +121,60 @@ class Resampling:
             yield tuple(x[: len(span)] for x in buffer)
             buffer = tuple(x[len(span) :] for x in buffer)
 
+    def draws(
+        self,
+        device: torch.device,
+        width: int,
+        size: int,
+        draw: Callable[[np.random.Generator], tuple[Array, ...]],
+        draw_on_device: Callable[[torch.Generator, int], tuple[Tensor, ...]],
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the random counts of each of :meth:`batches`, as (b, ...) tensors on a device.
+
+        Args:
+            device: device of the counts.
+            width: count of numbers that one resample stores, which determines the batch size.
+            size: count of numbers that one resample draws, which determines the number of threads.
+            draw: function of the generator of one resample, used on CPU.
+            draw_on_device: function of a generator on the device and of b, used on other devices.
+        """
+        if device.type != "cpu":
+            yield from self.draw_on_device(width, partial(draw_on_device, self.generator_on(device)))
+            return
+        seed = self.seed()
+        for span in self.batches(width):
+            columns = zip(*rows(draw, generators(seed, span), size), strict=True)
+            yield tuple(torch.from_numpy(np.stack(column)) for column in columns)
+
+
+@dataclass(frozen=True, eq=False)
+class InferenceSettings:
+    """Validated settings of an interval or a comparison of rankings, named as in the public functions.
+
+    Args:
+        confidence_level: nominal coverage, in (0, 1).
+        method: name of the method; the functions that use the settings validate it.
+        design: "iid" (the number of hits is random) or "stratified" (it is fixed).
+        resampling: settings of the methods that resample.
+
+    Raises:
+        ValueError: if ``confidence_level`` or ``design`` is invalid.
+    """
+
+    confidence_level: float = 0.95
+    method: str = "influence"
+    design: str = "iid"
+    resampling: Resampling = Resampling()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "confidence_level", checks.open_fraction("confidence_level", self.confidence_level))
+        checks.one_of("design", self.design, DESIGNS)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The settings that results contain, by field name."""
+        return {"confidence_level": self.confidence_level, "method": self.method, "design": self.design}
+
 
 def _spans(count: int, step: int) -> list[range]:
     return [range(first, min(first + step, count)) for first in range(0, count, step)]
@@ -185,52 +234,6 @@ def rows(work: Any, rngs: list[np.random.Generator], size: int) -> list[Any]:
     return order.run_in_threads(work, rngs, order.workers(size * len(rngs)))
 
 
-def leave_one_out(curve: HitCurve) -> ItemValues:
-    """Return the AP of each ranking without each item; NaN without the only hit.
-
-    Args:
-        curve: S rankings, unweighted, with a threshold per tie group.
-    """
-    hits, h, t = (segments.as_float64(x) for x in (curve.hits, curve.cumulative_hits, curve.cumulative_items))
-    m = segments.as_float64(curve.m)
-    hits_of_ranking = m if len(m) == 1 else m[curve.segment]
-    left = (hits_of_ranking - 1).clamp(min=0)
-    shorter = (t - 1).clamp(min=1)  # a group that ends at rank 1 has no miss in or above it, and h - 1 = 0
-    sums = segments.total(hits * h / t, curve.offsets)
-    total = sums if len(m) == 1 else sums[curve.segment]
-    below = sum_from_below(hits * h / t, curve.offsets)
-    without_hit = sum_from_below(hits * (h - 1) / shorter, curve.offsets)
-    gain = sum_from_below(torch.where(t > 1, hits * h / (t * shorter), 0), curve.offsets)
-    # r - 1 of the r hits of the group remain
-    without_one_hit = (total - below + without_hit - (h - 1) / shorter) / left
-    return ItemValues(
-        curve,
-        torch.where(left > 0, without_one_hit, torch.nan),
-        (total + gain) / hits_of_ranking,
-        torch.where(m > 1, sums / (m - 1), torch.nan),
-        sums / m,
-    )
-
-
-def variance(values: ItemValues, design: str) -> Tensor:
-    """Return the jackknife variance of AP: (S,) float64; NaN with fewer than two hits or two misses.
-
-    Args:
-        values: result of :func:`leave_one_out`.
-        design: "stratified": (m - 1) / m times the sum over hits of squared deviations, plus the analogous sum over the
-            q misses. "iid": (n - 1) / n times the sum over all items.
-    """
-    hits, misses = values.hit_moments(), values.miss_moments()
-    enough = (hits.count > 1) & (misses.count > 1)
-    n = hits.count + misses.count
-    if design == "stratified":
-        value = hits.squares * (hits.count - 1) / hits.count + misses.squares * (misses.count - 1) / misses.count
-    else:
-        between = hits.count * misses.count / n * (hits.mean - misses.mean) ** 2
-        value = (hits.squares + misses.squares + between) * (n - 1) / n
-    return torch.where(enough, value, torch.nan)
-
-
 def replicates(
     curve: HitCurve,
     measure: Callable[[HitCurve], Tensor],
@@ -259,14 +262,28 @@ def replicates(
         misses = torch.cat([between - tied, below, tied])
     else:
         misses = torch.cat([between, below])
-    n = int(curve.n)
-    if curve.m.device.type != "cpu":
-        draw_counts = partial(_draw_on_device, resampling.generator_on(curve.m.device), hits, misses, design)
-        resamples = resampling.draw_on_device(8 * len(hits) + n, draw_counts)
-    else:
-        seed, draws = resampling.seed(), n if design == "iid" else 0
-        resamples = (_draw(seed, span, hits, misses, draws) for span in resampling.batches(8 * len(hits)))
-    return torch.cat([measure(curve_from_counts(*counts)) for counts in resamples])
+    n, sizes = int(curve.n), (hits, misses, design)
+    width = 8 * len(hits) + (0 if hits.is_cpu else n)
+    draws = resampling.draws(hits.device, width, n, partial(_draw, *sizes), partial(_draw_on_device, *sizes))
+    return torch.cat([measure(curve_from_counts(*counts)) for counts in draws])
+
+
+def _draw(hits: Tensor, misses: Tensor, design: str, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw the number of hits and of misses from each group in one resample, (K,) each."""
+    m, q = int(hits.sum()), int(misses.sum())
+    count = int(rng.binomial(m + q, m / (m + q))) if design == "iid" else m
+    return multinomial(rng, hits.numpy(), count), multinomial(rng, misses.numpy(), m + q - count)
+
+
+def _draw_on_device(
+    hits: Tensor, misses: Tensor, design: str, generator: torch.Generator, count: int
+) -> tuple[Tensor, Tensor]:
+    m, q = hits.sum().expand(count), misses.sum().expand(count)
+    if design == "iid":
+        n, share = segments.as_float64(m + q), segments.as_float64(m) / segments.as_float64(m + q)
+        m = torch.binomial(n, share, generator=generator).to(torch.int64)
+        q = n.to(torch.int64) - m
+    return multinomial_on_device(generator, hits, m), multinomial_on_device(generator, misses, q)
 
 
 def curve_from_counts(hits: Tensor, misses: Tensor) -> HitCurve:
@@ -287,6 +304,86 @@ def curve_from_counts(hits: Tensor, misses: Tensor) -> HitCurve:
     whole = torch.tensor([0, groups], device=hits.device)
     m = hits.sum(1, keepdim=True)
     return from_rows(seen, items, hits_above, items_above, whole, m + misses.sum(1, keepdim=True), m)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedItems:
+    """Items of one ranking, assigned to the groups of its hit curve.
+
+    Attributes:
+        group: (N,) int64 in [0, G), the group of each item: the hits of each of E tie groups, the hits never retrieved,
+            the misses above each tie group, the misses below the last one, and the misses that tie with hits.
+        sizes: E + 1 groups of hits, and E + 1 or 2E + 1 groups of misses, as in :func:`curve_from_counts`.
+    """
+
+    group: Tensor
+    sizes: tuple[int, int]
+
+    def curve(self, weights: Tensor) -> HitCurve:
+        """Return the hit curves of b resamples.
+
+        Args:
+            weights: (b, N) int64, how often each item occurs.
+        """
+        counts = weights.new_zeros(len(weights), sum(self.sizes)).index_add_(1, self.group, weights)
+        return curve_from_counts(counts[:, : self.sizes[0]], counts[:, self.sizes[0] :])
+
+
+def group_items(curve: HitCurve, scores: Tensor, relevant: Tensor, *, split_ties: bool = False) -> GroupedItems:
+    """Return the group of each item of one ranking.
+
+    Args:
+        curve: the ranking.
+        scores: (N,) scores from which the curve was made.
+        relevant: (N,) bool.
+        split_ties: as for :func:`replicates`.
+    """
+    groups = len(curve.hits)
+    index = torch.arange(groups, device=scores.device)
+    last = index.new_full((1,), groups)
+    values = ItemValues(curve, index, index + groups + 1, last, last + groups + 1)
+    group = values.values_at(scores, relevant)
+    if not split_ties or not bool((curve.items > curve.hits).any()):
+        return GroupedItems(group, (groups + 1, groups + 1))
+    assert curve.score is not None
+    above = (group - groups - 1).clamp(0, groups - 1)  # the tie group of a miss that is not below the last
+    tied = ~relevant & (scores == curve.score[above])
+    return GroupedItems(group + tied * (groups + 1), (groups + 1, 2 * groups + 1))
+
+
+def replicate_items(
+    measure: Callable[[Tensor], Tensor], strata: Sequence[Tensor], items: int, resampling: Resampling
+) -> Tensor:
+    """Compute a measure under B resamples of items that several rankings share: (B, ...).
+
+    Args:
+        measure: function of (b, N) int64 weights, how often each item is drawn, that returns (b, ...) values.
+        strata: indices of the items of each stratum, which is resampled separately. Items of no stratum, such as
+            ignored items, are never drawn.
+        items: N.
+        resampling: number of resamples, generator and memory limit.
+    """
+    draw, draw_on_device = partial(_draw_items, strata, items), partial(_draw_items_on_device, strata, items)
+    draws = resampling.draws(strata[0].device, 4 * items, items, draw, draw_on_device)
+    return torch.cat([measure(*weights) for weights in draws])
+
+
+def _draw_items(strata: Sequence[Tensor], items: int, rng: np.random.Generator) -> tuple[Array]:
+    """Return the number of times each item is drawn in one resample, (N,)."""
+    weights = np.zeros(items, np.int64)
+    for indices in strata:
+        weights[indices.numpy()] = multinomial(rng, np.ones(len(indices), np.int64), len(indices))
+    return (weights,)
+
+
+def _draw_items_on_device(
+    strata: Sequence[Tensor], items: int, generator: torch.Generator, count: int
+) -> tuple[Tensor]:
+    weights = torch.zeros(count, items, dtype=torch.int64, device=generator.device)
+    for indices in strata:
+        sizes = torch.ones_like(indices)
+        weights[:, indices] = multinomial_on_device(generator, sizes, sizes.sum().expand(count))
+    return (weights,)
 
 
 def standard_error(values: Tensor) -> Tensor:
@@ -327,28 +424,3 @@ def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, confidence_level
     z = shift + values.new_tensor([-1.0, 1.0]) * normal_quantile(confidence_level)
     low, high = torch.quantile(values, torch.special.ndtr(shift + z / (1 - acceleration * z)))
     return low, high
-
-
-def _draw(seed: int, span: range, hits: Tensor, misses: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Draw the hits and misses of each group in each resample, (b, columns) each; ``n`` is 0 where m is fixed."""
-    hit_sizes, miss_sizes = hits.numpy(), misses.numpy()
-    m, q = int(hit_sizes.sum()), int(miss_sizes.sum())
-
-    def draw_counts(rng: np.random.Generator) -> tuple[Array, Array]:
-        count = int(rng.binomial(n, m / n)) if n else m
-        return multinomial(rng, hit_sizes, count), multinomial(rng, miss_sizes, n - count if n else q)
-
-    columns = zip(*rows(draw_counts, generators(seed, span), m + q), strict=True)
-    hit_counts, miss_counts = (torch.from_numpy(np.stack(column)) for column in columns)
-    return hit_counts, miss_counts
-
-
-def _draw_on_device(
-    generator: torch.Generator, hits: Tensor, misses: Tensor, design: str, count: int
-) -> tuple[Tensor, Tensor]:
-    m, q = hits.sum().expand(count), misses.sum().expand(count)
-    if design == "iid":
-        n, share = segments.as_float64(m + q), segments.as_float64(m) / segments.as_float64(m + q)
-        m = torch.binomial(n, share, generator=generator).to(torch.int64)
-        q = n.to(torch.int64) - m
-    return multinomial_on_device(generator, hits, m), multinomial_on_device(generator, misses, q)

@@ -18,8 +18,8 @@ from torch_ap.core.measures.ties import tie_rule
 from torch_ap.curves import Curve
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco_metric import CocoMetric
-from torch_ap.inference.methods import curve_interval
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.average_precision import curve_interval
+from torch_ap.inference.resampling import InferenceSettings, Resampling
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of, with_kind
 from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, array, number, text_of
@@ -185,14 +185,9 @@ def _bar(curve: Curve, options: _IntervalOptions | None, independent: bool) -> B
     has_interval = interpolation is None or (independent and not vertices.is_straight(curve))
     if options is None or ranking.weighted or curve.top_k is not None or tied or not has_interval:
         return Bar(value, chance=chance)
-    interval = curve_interval(
-        ranking,
-        Convention(interpolation=interpolation, ties=curve.ties),
-        confidence_level=options.confidence_level,
-        method="influence" if interpolation is None else "bootstrap-logit",
-        design="iid",
-        resampling=options.resampling,
-    )
+    method = "influence" if interpolation is None else "bootstrap-logit"
+    settings = InferenceSettings(options.confidence_level, method, resampling=options.resampling)
+    interval = curve_interval(ranking, Convention(interpolation=interpolation, ties=curve.ties), settings)
     return Bar(value, float(interval.low), float(interval.high), chance)
 
 

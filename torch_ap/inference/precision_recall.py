@@ -1,36 +1,22 @@
-r"""Intervals of recall and precision at a rank, where the threshold is random, and at a fixed threshold.
+"""Intervals of precision and recall: at a rank, where the threshold is random; at a threshold; at each recall."""
 
-Interval of the mean of values in [0, 1] that allows for unobserved values at the bounds.
-
-The distribution of the values has a Dirichlet process prior with half an observation at 0 and half at 1. Then the mean
-is a sum of Dirichlet weights times values,
-
-.. math::
-    P(mean \le \theta) = P\Big(\sum_i \gamma_i (x_i - \theta) \le 0\Big), \qquad \gamma_i \sim Gamma(a_i),
-
-with a = 1 for each value and 1/2 for each bound. This is the Bayesian bootstrap without random replicates. For values
-of 0 and 1 the result is Beta(s + 1/2, f + 1/2), Jeffreys' posterior. The probability is computed by the saddlepoint
-approximation, which tilts the values by a logistic factor: the weights become proportional to a / (1 - x + x e^u), and
-their mean is the theta of tilt u.
-"""
-
-import math
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from torch_ap.core.base import checks
+from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.settings import validated_curve
+from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.counts import hits_at
 from torch_ap.core.ranking import segments
-from torch_ap.inference.methods import DESIGNS
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.record import Ends, Interval, normal_quantile, wilson
+from torch_ap.inference.resampling import DESIGNS, Resampling
 
 Method: TypeAlias = Literal["wilson", "clopper-pearson"]
 _METHOD = "delta-wilson"
@@ -81,7 +67,7 @@ def recall_at_k_interval(
             misses were fixed).
 
     Returns:
-        :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors; NaN without hits or without misses. For
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors; NaN without hits or without misses. For
         k = N, where recall is 1 by definition, both ends are 1.
 
     Raises:
@@ -147,7 +133,7 @@ def precision_at_k_interval(
             misses were fixed).
 
     Returns:
-        :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors. In design "stratified", NaN without hits
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors. In design "stratified", NaN without hits
         or without misses; for k = N, where precision is m / N by definition, both ends are m / N.
 
     Raises:
@@ -263,7 +249,7 @@ def proportion_interval(
             never below it.
 
     Returns:
-        :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors; NaN for no trials.
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors; NaN for no trials.
 
     Raises:
         ValueError: if an argument is invalid.
@@ -302,44 +288,77 @@ def _clopper_pearson(successes: int, trials: int, tail: float) -> Ends:
     return torch.tensor(low, dtype=torch.float64), torch.tensor(high, dtype=torch.float64)
 
 
-_HALF = 0.5
-_MAX_TILT = 300.0  # every confidence level below 1 in float64 has its ends at smaller tilts
-_CENTER = 1e-4
+@renamed_keywords(batch="chunk_size")
+def precision_band(
+    preds: Tensor,
+    target: Tensor,
+    recall_levels: Tensor | None = None,
+    *,
+    confidence_level: float = 0.95,
+    design: str = "iid",
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> Interval:
+    """Return the interpolated precision at each recall level, with bootstrap percentile intervals.
 
+    The band is pointwise: the coverage applies to each level separately, not to the whole curve. The estimand is the
+    precision on the population's curve, the limit as items are added.
 
-def mean_ends(values: NDArray[np.float64], confidence_level: float) -> tuple[float, float]:
-    """Return both ends of the interval; the mean is between them.
+    Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .917 to .977 at recall .3 to .9, but
+    .520 to .930 at .1, and .177 to .867 at 1, because the precision at a sample's last hit is above the limit
+    (``benchmarks.coverage``, 300 repetitions).
 
     Args:
-        values: (Q,) in [0, 1], at least one.
-        confidence_level: nominal coverage.
+        preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
+        target: values 0 and 1, with the shape of ``preds``.
+        recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
+        confidence_level: nominal coverage, in (0, 1).
+        design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
+        n_resamples: number of bootstrap resamples, at least 2.
+        generator: random number generator; None for a new one with seed 0, so that results repeat.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
+
+    Returns:
+        :class:`torch_ap.inference.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits or
+        without misses.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+
+    Source: Efron (1979); precision interpolated as in Everingham et al. (2010), section 4.2.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import precision_band
+        >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
+        >>> band = precision_band(preds, target, torch.tensor([0.0, 0.5, 1.0]))
+        >>> [round(float(x), 4) for x in band.estimate]
+        [1.0, 0.8, 0.75]
     """
-    from scipy.optimize import brentq
-
-    def end(z: float) -> float:
-        u = brentq(lambda u: _mean_and_normal(values, u)[1] - z, -_MAX_TILT, _MAX_TILT, xtol=1e-12)
-        return _mean_and_normal(values, u)[0]
-
-    z, mean = normal_quantile(confidence_level), float(values.mean())
-    return min(end(-z), mean), max(end(z), mean)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
+    return band_of_curve(validated_curve(preds, target), recall_levels, confidence_level, design, resampling)
 
 
-def _mean_and_normal(values: NDArray[np.float64], u: float) -> tuple[float, float]:
-    """Return theta at tilt u, and the z with P(Z <= z) = P(mean <= theta), by Barndorff-Nielsen's r*."""
-    odds = math.exp(u)
-    tilted = (1 - values) + values * odds
-    weights = 1 / tilted
-    total, count = weights.sum() + _HALF + _HALF / odds, len(values) + 2 * _HALF
-    theta = float(((values * weights).sum() + _HALF / odds) / total)
-    complement = float((((1 - values) * weights).sum() + _HALF) / total)
-    scale = total / count
-    # s solves K'(s) = 0 for the cumulant generating function K(s) = -sum of a log(1 - s (x - theta))
-    s = (scale - 1) / theta if theta <= _HALF else (1 - odds * scale) / complement
-    height = np.log(tilted).sum() + _HALF * u + count * math.log(scale)
-    root = math.copysign(math.sqrt(max(2 * height, 0.0)), s)
-    deviations = (values - theta) * weights / scale
-    ends = np.array([-theta, complement / odds]) / scale
-    squares = (deviations**2).sum() + _HALF * (ends**2).sum()
-    if abs(root) < _CENTER:
-        return theta, float(2 * ((deviations**3).sum() + _HALF * (ends**3).sum()) / (6 * squares**1.5)) + root
-    return theta, float(root + math.log(s * math.sqrt(squares) / root) / root)
+def band_of_curve(
+    curve: HitCurve, recall_levels: Tensor | None, confidence_level: float, design: str, resampling: Resampling
+) -> Interval:
+    """Compute :func:`precision_band` of the hit curve of one unweighted ranking."""
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    checks.one_of("design", design, DESIGNS)
+    if recall_levels is not None:
+        tensors.recall_levels("recall_levels", recall_levels)
+    device = curve.m.device
+    levels = interpolation.recall_levels("101-point", device) if recall_levels is None else recall_levels.to(device)
+    estimate = interpolation.precision_at_levels(curve, levels)[0]
+    if int(curve.m) < 2 or int(curve.m) == int(curve.n):
+        nan = torch.full_like(estimate, torch.nan)
+        reason = "fewer than two hits, or no misses: the ends are NaN"
+        return Interval(estimate, nan, nan, nan, confidence_level, "bootstrap-percentile", design, reason)
+    values = bootstrap.replicates(curve, lambda x: interpolation.precision_at_levels(x, levels), design, resampling)
+    tails = values.new_tensor([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
+    low, high = torch.nanquantile(values, tails, dim=0)
+    error = values[~torch.isnan(values[:, 0])].std(0)
+    return Interval(estimate, low, high, error, confidence_level, "bootstrap-percentile", design)
