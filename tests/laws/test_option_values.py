@@ -20,9 +20,9 @@ from tests.support.tolerances import REORDERED
 from torch_ap import curves, functional, retrieval
 from torch_ap.core.base import checks, options
 from torch_ap.core.base.options import allowed_values
-from torch_ap.core.measures import average_precision, averaging, convention, ties
+from torch_ap.core.measures import average_precision, averaging, convention
 from torch_ap.core.measures.measure import Measure
-from torch_ap.core.measures.ties import TIE_RULES, TIES
+from torch_ap.core.measures.ties import DENOMINATORS, TIE_RULES, TIES
 from torch_ap.core.ranking import builders
 from torch_ap.retrieval import settings as query_evaluation
 from torch_ap.retrieval.measures import at_rank, gain
@@ -170,7 +170,7 @@ def test_nothing_falls_through_to_a_default(call, monkeypatch):
         "ties": (TIES, options.Ties),
         "tie rules": (tuple(TIE_RULES), options.Ties),
         "ties of commands": (measure_names.TIE_RULES, options.Ties),
-        "denominator": (ties.DENOMINATORS, options.Denominator),
+        "denominator": (DENOMINATORS, options.Denominator),
         "interpolation": (convention.INTERPOLATIONS, options.Interpolation),
         "gains": (tuple(gain.GAINS), options.Gains),
         "actions": (averaging.ACTIONS, options.Action),
@@ -208,7 +208,7 @@ def test_ordered_rules_give_the_value_of_their_orders(ties, k):
     for name, measure in {**WITHOUT_M, **{name: partial(f, m=m) for name, f in WITH_M.items()}}.items():
         found = getattr(functional, name)(preds, target, k, ties=ties)
         assert found.item() == pytest.approx(exact(partial(measure, k=k), ties), abs=REORDERED), name
-    for denominator in ties.DENOMINATORS:
+    for denominator in DENOMINATORS:
         found = functional.retrieval_average_precision(preds, target, k, ties=ties, denominator=denominator)
         measure = partial(queries.average_precision, m=m, k=k, denominator=denominator)
         assert found.item() == pytest.approx(exact(measure, ties), abs=REORDERED)
@@ -220,14 +220,14 @@ def test_ordered_rules_give_the_value_of_their_orders(ties, k):
 
 def test_grouped_gives_the_value_of_thresholds():
     preds, target = TIED[0][0], TIED[1][0]
-    for k, denominator in product(CUTS, ties.DENOMINATORS):
+    for k, denominator in product(CUTS, DENOMINATORS):
         found = functional.retrieval_average_precision(preds, target, k, ties="grouped", denominator=denominator)
         wanted = oracles.average_precision(SCORES, RELEVANT, "grouped", k, denominator)
         assert found.item() == pytest.approx(float(wanted), abs=REORDERED)
     curve = builders.from_scores(preds, target)
     # the first hit is at the end of its group, at rank 4
-    assert at_rank.reciprocal_rank(curve, ties="grouped").tolist() == [1 / 4]
-    assert [at_rank.hit_rate(curve, ties="grouped", top_k=k).item() for k in (3, 4)] == [0, 1]
+    assert at_rank.FirstHit("reciprocal_rank")(curve).tolist() == [1 / 4]
+    assert [at_rank.FirstHit("hit_rate", k)(curve).item() for k in (3, 4)] == [0, 1]
     assert average_precision.area(curve, ties="grouped").item() == pytest.approx(
         float(queries.over_orders(area, SCORES, RELEVANT, "expected")), abs=REORDERED
     )

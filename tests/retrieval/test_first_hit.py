@@ -13,8 +13,18 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.functional import retrieval_hit_rate, retrieval_reciprocal_rank
 from torch_ap.retrieval.measures import at_rank
 
-MEASURES = {"reciprocal_rank": at_rank.reciprocal_rank, "hit_rate": at_rank.hit_rate}
 MILLION = 10**6
+
+
+def reciprocal_rank(curve, *, ties="grouped", top_k=None):
+    return at_rank.FirstHit("reciprocal_rank", top_k, ties)(curve)
+
+
+def hit_rate(curve, *, ties="grouped", top_k=None):
+    return at_rank.FirstHit("hit_rate", top_k, ties)(curve)
+
+
+MEASURES = {"reciprocal_rank": reciprocal_rank, "hit_rate": hit_rate}
 
 
 def curve_of(groups):
@@ -87,17 +97,17 @@ def huge():
 
 def test_a_million_items():
     groups, wanted = zip(*huge(), strict=True)
-    found = at_rank.reciprocal_rank(curve_of(groups), ties="expected").tolist()
+    found = reciprocal_rank(curve_of(groups), ties="expected").tolist()
     assert found == pytest.approx(wanted, rel=2e-12, abs=0)  # up to 45,000 factors, each rounded
     for group, value in zip(groups, found, strict=True):
-        assert at_rank.reciprocal_rank(curve_of([group]), ties="expected").tolist() == [value]
+        assert reciprocal_rank(curve_of([group]), ties="expected").tolist() == [value]
 
 
 @pytest.mark.parametrize("k", [1, 2, 10])
 def test_small_chances_keep_their_digits(k):
     """The difference 1 - (chance of none) would lose most digits."""
     groups = [(r, MILLION, 0) for r in (1, 2, 3, 1000, MILLION // 2, MILLION - 1, MILLION)]
-    found = at_rank.hit_rate(curve_of(groups), ties="expected", top_k=k).tolist()
+    found = hit_rate(curve_of(groups), ties="expected", top_k=k).tolist()
     wanted = []
     for hits, items, _ in groups:
         none = Fraction(1)
@@ -111,10 +121,10 @@ def test_small_chances_keep_their_digits(k):
 def test_chances_far_below_the_least_float_do_no_harm():
     """In a group with half of its items relevant, the last places have chances of 2^-1000000."""
     group = (MILLION // 2, MILLION, 0)
-    assert at_rank.hit_rate(curve_of([group]), ties="expected", top_k=MILLION // 2).tolist() == [1.0]
-    assert at_rank.hit_rate(curve_of([group]), ties="expected", top_k=3000).tolist() == [1.0]
+    assert hit_rate(curve_of([group]), ties="expected", top_k=MILLION // 2).tolist() == [1.0]
+    assert hit_rate(curve_of([group]), ties="expected", top_k=3000).tolist() == [1.0]
     low = (MILLION // 2, MILLION, 10**15)
-    assert at_rank.reciprocal_rank(curve_of([low]), ties="expected").item() == pytest.approx(1e-15, rel=FEW_TERMS)
+    assert reciprocal_rank(curve_of([low]), ties="expected").item() == pytest.approx(1e-15, rel=FEW_TERMS)
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -128,9 +138,9 @@ def test_one_group_and_many_give_the_same_bits(name, k):
 
 def test_rows_in_blocks_change_nothing(monkeypatch):
     curve = curve_of(GROUPS * 3)
-    whole = at_rank.reciprocal_rank(curve, ties="expected")
+    whole = reciprocal_rank(curve, ties="expected")
     monkeypatch.setattr(at_rank, "_MOST_AT_ONCE", 40)
-    assert torch.equal(at_rank.reciprocal_rank(curve, ties="expected"), whole)
+    assert torch.equal(reciprocal_rank(curve, ties="expected"), whole)
 
 
 @pytest.mark.parametrize("top_k", [None, 1, 5, 40])

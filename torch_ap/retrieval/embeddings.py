@@ -27,8 +27,7 @@ from torch_ap.core.ranking.products import TileRanks
 from torch_ap.inference.record import Result
 from torch_ap.retrieval import embedding_inputs as inputs
 from torch_ap.retrieval.embedding_inputs import FunctionRelevance, LabelRelevance, Relevance
-from torch_ap.retrieval.measures import at_rank
-from torch_ap.retrieval.measures.at_rank import AtRank
+from torch_ap.retrieval.measures.at_rank import AtRank, FirstHit
 
 
 class Side(NamedTuple):
@@ -94,8 +93,8 @@ class EmbeddingMeasures:
             "precision_at_k": stack_ranks(lambda k: AtRank("precision", k, ties=ties)(curve)),
             "recall_at_k": stack_ranks(lambda k: AtRank("recall", k, ties=ties)(curve)),
             "r_precision": counts.r_precision(curve, ties=ties),
-            "cmc": stack_ranks(lambda k: at_rank.hit_rate(curve, ties=ties, top_k=k)),
-            "mrr": at_rank.reciprocal_rank(curve, ties=ties),
+            "cmc": stack_ranks(lambda k: FirstHit("hit_rate", k, ties)(curve)),
+            "mrr": FirstHit("reciprocal_rank", None, ties)(curve),
             "relevant": curve.m,
             "items": curve.n,
         }

@@ -26,8 +26,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.core.ranking.products import Pairs
 from torch_ap.inference.record import Result
-from torch_ap.retrieval.measures import at_rank
-from torch_ap.retrieval.measures.at_rank import AtRank
+from torch_ap.retrieval.measures.at_rank import AtRank, FirstHit
 from torch_ap.retrieval.measures.gain import NormalizedDCG
 
 _BYTES_OF_A_TILE = 1 << 24
@@ -234,11 +233,11 @@ def _values(curve: HitCurve, ranks: list[int], ties: str) -> dict[str, Tensor]:
         return torch.stack([measure(k) for k in ranks], 1)
 
     return {
-        "hit_rate": stack_ranks(lambda k: at_rank.hit_rate(curve, ties=ties, top_k=k)),
+        "hit_rate": stack_ranks(lambda k: FirstHit("hit_rate", k, ties)(curve)),
         "recall": stack_ranks(lambda k: AtRank("recall", k, ties=ties)(curve)),
         "ndcg": stack_ranks(lambda k: NormalizedDCG(k, ties=ties)(graded)),
         "map": stack_ranks(lambda k: Convention(top_k=k, ties=ties)(curve)),
-        "mrr": stack_ranks(lambda k: at_rank.reciprocal_rank(curve, ties=ties, top_k=k)),
+        "mrr": stack_ranks(lambda k: FirstHit("reciprocal_rank", k, ties)(curve)),
         "likes": curve.m,
     }
 

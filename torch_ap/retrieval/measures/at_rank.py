@@ -18,9 +18,9 @@ Probabilities are computed recursively: P(1) = r / g, and P(x + 1) = P(x) (g - r
 positive and do not grow, so their sum loses no digits to cancellation or underflow.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,53 +30,13 @@ from torch_ap.core.base.options import TopK
 from torch_ap.core.measures import counts, interpolation, lists
 from torch_ap.core.measures.lists import FewHits
 from torch_ap.core.measures.measure import Measure, straddles
-from torch_ap.core.measures.ties import cut_rank, harmonic_difference, rank_per_entry, tie_rule
+from torch_ap.core.measures.ties import cut_rank, harmonic_difference, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 
 _ENOUGH = 64  # P(X > 64 g / r) < exp(-64), too small to change a float64 sum
 _NARROWEST = 4
 _MOST_AT_ONCE = 1 << 20  # terms
-
-
-def reciprocal_rank(curve: HitCurve, *, ties: str = "grouped", top_k: TopK = None) -> Tensor:
-    """Return 1 / (rank of the first hit), 0 if the top k contains none: (S,) float64; NaN if nothing is relevant."""
-    return _values(curve, _reciprocal_ranks, ties, top_k)
-
-
-def hit_rate(curve: HitCurve, *, ties: str = "grouped", top_k: TopK = None) -> Tensor:
-    """Return the probability of a hit in the top k, 0 or 1 without ties: (S,) float64; NaN if nothing is relevant."""
-    return _values(curve, _hit_rates, ties, top_k)
-
-
-@arrays.quiet
-def _values(curve: HitCurve, measure: Callable[..., Any], ties: str, top_k: TopK) -> Tensor:
-    """Return the value of each ranking with a hit, and 0 for all others; NaN if nothing is relevant."""
-    curve = curve.native
-    ranking, hits, items, above = _first_groups(curve)
-    k = cut_rank(top_k, curve)
-    k = k[ranking] if top_k == "relevant" else above * 0 + (torch.inf if k is None else k)
-    first = measure(hits, items, above, ties, k)
-    if len(ranking) == len(curve.m):
-        return arrays.tensor(first)
-    value = segments.as_float64(curve.m) * 0
-    value[ranking] = first
-    return arrays.tensor(arrays.namespace(value).where(curve.m > 0, value, torch.nan))
-
-
-def _reciprocal_ranks(hits: Any, items: Any, above: Any, ties: str, k: Any) -> Any:
-    place = tie_rule(ties).first_place
-    if place is None:
-        return _mean_reciprocal_rank(hits, items, above, k)
-    rank = above + place(hits, items)
-    return arrays.namespace(rank).where(rank <= k, 1 / rank, 0)
-
-
-def _hit_rates(hits: Any, items: Any, above: Any, ties: str, k: Any) -> Any:
-    place = tie_rule(ties).first_place
-    if place is None:
-        return _chance_of_hit(hits, items, above, k)
-    return segments.as_float64(above + place(hits, items) <= k)
 
 
 def _first_groups(curve: Any) -> tuple[Any, Any, Any, Any]:
@@ -291,6 +251,12 @@ class RPrecision(Measure):
         return counts.r_precision(curve, ties=self.ties)
 
 
+_FIRST_HIT = {  # name for tables, description
+    "reciprocal_rank": ("MRR", "the reciprocal rank of the first relevant item, in {}"),
+    "hit_rate": ("hit rate", "whether a relevant item is in {}"),
+}
+
+
 @dataclass(frozen=True)
 class FirstHit(Measure):
     """Reciprocal rank of the first hit in the top k, or whether it exists.
@@ -312,19 +278,37 @@ class FirstHit(Measure):
     @property
     def name(self) -> str:
         """Name for tables."""
-        return _FIRST_HIT[self.what].name
+        return _FIRST_HIT[self.what][0]
 
     def describe(self) -> str:
         """Return the definition of the measure."""
-        return _FIRST_HIT[self.what].sentence.format(self.top)
+        return _FIRST_HIT[self.what][1].format(self.top)
 
     def values_of_lists(self, rankings: Sequence[FewHits]) -> list[float]:
         """Return the value of each short ranking."""
         return [lists.first_hit(hits, self.what, self.top_k) for hits in rankings]
 
+    @arrays.quiet
     def values(self, curve: HitCurve) -> Tensor:
-        """Return the value of each ranking: (S,) float64."""
-        return _FIRST_HIT[self.what].values(curve, ties=self.ties, top_k=self.top_k)
+        """Return the value of each ranking: (S,) float64; 0 without a hit in the top k, NaN if nothing is relevant."""
+        curve = curve.native
+        ranking, hits, items, above = _first_groups(curve)
+        k = cut_rank(self.top_k, curve)
+        k = k[ranking] if self.top_k == "relevant" else above * 0 + (torch.inf if k is None else k)
+        first = self._values_of_groups(hits, items, above, k)
+        if len(ranking) == len(curve.m):
+            return arrays.tensor(first)
+        value = segments.as_float64(curve.m) * 0
+        value[ranking] = first
+        return arrays.tensor(arrays.namespace(value).where(curve.m > 0, value, torch.nan))
+
+    def _values_of_groups(self, hits: Any, items: Any, above: Any, k: Any) -> Any:
+        """Return the value of each ranking from its first group with a hit."""
+        is_reciprocal, place = self.what == "reciprocal_rank", self.rule.first_place
+        if place is None:
+            return (_mean_reciprocal_rank if is_reciprocal else _chance_of_hit)(hits, items, above, k)
+        rank = above + place(hits, items)
+        return arrays.namespace(rank).where(rank <= k, 1 / rank, 0) if is_reciprocal else segments.as_float64(rank <= k)
 
     def chance_level(
         self, curve: HitCurve, *, groups: HitCurve | None = None, undefined: float | None = None
@@ -347,37 +331,12 @@ class FirstHit(Measure):
         rank = segments.as_float64(groups.cumulative_items)
         if k is not None:
             chance = torch.where(rank <= rank_per_entry(k, groups.offsets), chance, 0)
-        total = segments.total(_FIRST_HIT[self.what].weighted(chance, rank), groups.offsets)
+        total = segments.total(chance / rank if self.what == "reciprocal_rank" else chance, groups.offsets)
         total = torch.cat([total, total.new_zeros(len(curve.m) - len(total))])
         return torch.where(curve.m > 0, total, torch.nan)
 
     def _depends_on_order(self, curve: HitCurve) -> Tensor:
         return curve.hits_above == 0
-
-
-class _FirstHitRule(NamedTuple):
-    """Conversion of the rank of the first hit to a value."""
-
-    name: str
-    sentence: str
-    values: Callable[..., Tensor]
-    weighted: Callable[[Tensor, Tensor], Tensor]
-
-
-_FIRST_HIT = {
-    "reciprocal_rank": _FirstHitRule(
-        "MRR",
-        "the reciprocal rank of the first relevant item, in {}",
-        reciprocal_rank,
-        lambda chance, rank: chance / rank,
-    ),
-    "hit_rate": _FirstHitRule(
-        "hit rate",
-        "whether a relevant item is in {}",
-        hit_rate,
-        lambda chance, rank: chance,  # noqa: ARG005
-    ),
-}
 
 
 @dataclass(frozen=True)

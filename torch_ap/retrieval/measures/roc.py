@@ -30,7 +30,7 @@ from torch_ap.core.measures.measure import Measure
 from torch_ap.core.measures.ties import cut_rank, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve, one_group
-from torch_ap.retrieval.measures import at_rank
+from torch_ap.retrieval.measures.at_rank import FirstHit
 
 
 def _expected_misses(u: Any, misses: Any) -> Any:
@@ -116,7 +116,7 @@ class AUROC(Measure):
         if undefined is None or not rare:
             return values
         misses = curve.n - curve.hits_seen
-        defined = at_rank.hit_rate(one_group(curve, misses), ties="expected", top_k=self.top_k)
+        defined = FirstHit("hit_rate", self.top_k, "expected")(one_group(curve, misses))
         defined = torch.where(misses > 0, defined, 1)
         return values * defined + undefined * (1 - defined)
 
