@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from torch_ap.cli.notes import file_name, note, unique_suffix
+from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import shows_resampling
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection.errors.unmatchable import NO_AREA
@@ -78,7 +79,7 @@ class Paths:
             raise ValueError(f"--report takes one list of detections, or two with --compare, got {len(paths)}")
         for option in ("errors", "operating_points"):
             if getattr(args, option) and len(listed) > 1:
-                raise ValueError(f"--{option.replace('_', '-')} takes one list of detections, got {len(listed)}")
+                raise ValueError(f"{option_of(option)} takes one list of detections, got {len(listed)}")
         return cls({path: unique_suffix(path, set(listed) - {path}) for path in listed}, baseline)
 
     @property

@@ -5,16 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from torch_ap.cli.options import (
-    Subparsers,
-    add_allow_empty,
-    add_command,
-    add_forms,
-    add_report_path,
-    add_resampling,
-    numbers,
-    require,
-)
+from torch_ap.cli.options import Parser, Subparsers, add_command, numbers, require
 from torch_ap.core.base import area_names
 
 _THRESHOLD_TOLERANCE = 1e-9  # closer thresholds count as equal, as in the metrics
@@ -50,9 +41,9 @@ def add_coco(subparsers: Subparsers) -> None:
         "  torch-ap coco person_keypoints_val2017.json keypoints.json --iou-type keypoints",
     )
     text = "OKS sigma of each keypoint, comma-separated (default: the 17 of COCO)"
-    parser.add_argument("--sigmas", type=numbers, metavar="S,S,...", help=text)
+    parser.option("--sigmas", text, type=numbers, metavar="S,S,...")
     text = "limits on the detections per image and category; AP uses the last (default: 1,10,100; keypoints: 20)"
-    parser.add_argument("--max-detections", type=distinct_positive_ints, metavar="N,N,...", help=text)
+    parser.option("--max-detections", text, type=distinct_positive_ints, metavar="N,N,...")
     _add_outputs(parser, "RESULTS", "list of detections", "image ids", f"add a table by category, {_NAN_CLASS}")
 
 
@@ -73,9 +64,9 @@ def add_lvis(subparsers: Subparsers) -> None:
         "  torch-ap lvis lvis_v1_val.json new.json --compare old.json --per-class --csv",
     )
     text = "AP-Fixed: count the 10,000 best detections of each category instead of the 300 best of each image"
-    parser.add_argument("--fixed", action="store_true", help=text)
+    parser.flag("--fixed", text)
     text = "limit on the detections per image, or with --fixed per category (default: 300, or 10000)"
-    parser.add_argument("--max-detections", type=positive_int, metavar="N", help=text)
+    parser.option("--max-detections", text, type=positive_int, metavar="N")
     _reject(parser, "LVIS has no keypoints", "--sigmas")
     _add_outputs(parser, "RESULTS", "list of detections", "image ids", f"add a table by category, {_NAN_CLASS}")
 
@@ -98,29 +89,27 @@ def add_voc(subparsers: Subparsers) -> None:
         "  torch-ap voc annotations a b c --compare",
     )
     text = "folder of XML files, or of text files, one per image, with lines `class x1 y1 x2 y2`; ActivityNet: JSON"
-    parser.add_argument("ground_truths", metavar="GROUND_TRUTHS", help=text)
+    parser.option("ground_truths", text, metavar="GROUND_TRUTHS")
     text = (
         "folder of text files, one per image, with lines `class score x1 y1 x2 y2`, or one per class (devkit, DOTA); "
         "ActivityNet: JSON"
     )
-    parser.add_argument("detections", metavar="DETECTIONS", nargs="+", help=text)
-    parser.add_argument("--format", choices=("voc", "yolo", "dota", "activitynet"), default="voc", help=_FORMATS)
+    parser.option("detections", text, metavar="DETECTIONS", nargs="+")
+    parser.option("--format", _FORMATS, choices=("voc", "yolo", "dota", "activitynet"), default="voc")
     text = "box format of the text files (default: xyxy); XML has corners"
-    parser.add_argument("--box-format", choices=("xyxy", "xywh", "cxcywh"), help=text)
-    parser.add_argument("--images", metavar="PATH", help=_IMAGES)
+    parser.option("--box-format", text, choices=("xyxy", "xywh", "cxcywh"))
+    parser.option("--images", _IMAGES, metavar="PATH")
     text = "with --format yolo: names of the classes, YAML with `names`, or text with one name per line"
-    parser.add_argument("--names", metavar="FILE", help=text)
+    parser.option("--names", text, metavar="FILE")
     text = "with --format activitynet: subset of the videos to evaluate (default: validation)"
-    parser.add_argument("--subset", metavar="NAME", help=text)
+    parser.option("--subset", text, metavar="NAME")
     text = "IoU of a true positive; several: mean over them (default: 0.5; ActivityNet: 0.5,0.55,...,0.95)"
-    parser.add_argument("--iou-thresholds", type=fractions, metavar="T,T,...", help=text)
+    parser.option("--iou-thresholds", text, type=fractions, metavar="T,T,...")
     choices = ("all-points", "11-point", "11-point-arange")
     text = "all-points (default, VOC since 2010), 11-point (2007), or 11-point-arange (Python; default of dota)"
-    parser.add_argument("--interpolation", choices=choices, help=text)
-    text = "compute sizes as x2 - x1, without the devkit's + 1, as --format yolo does"
-    parser.add_argument("--exclusive-pixels", action="store_true", help=text)
-    text = "require an IoU above the threshold, as --format dota does"
-    parser.add_argument("--strict", action="store_true", help=text)
+    parser.option("--interpolation", text, choices=choices)
+    parser.flag("--exclusive-pixels", "compute sizes as x2 - x1, without the devkit's + 1, as --format yolo does")
+    parser.flag("--strict", "require an IoU above the threshold, as --format dota does")
     _reject(parser, "PASCAL VOC's rules have none; torch-ap coco has", "--areas", "--max-detections")
     _reject(parser, "--format says which shapes are compared", "--iou-type")
     text = "add the ground truths, detections, true and false positives of each class"
@@ -129,28 +118,27 @@ def add_voc(subparsers: Subparsers) -> None:
 
 def _add_results_command(
     subparsers: Subparsers, name: str, shapes: Mapping[str, str], annotations: str, **texts: Any
-) -> argparse.ArgumentParser:
+) -> Parser:
     """Add a command on JSON files of annotations and results, with a choice of shapes."""
     parser = add_command(subparsers, name, **texts)
-    parser.add_argument("annotations", metavar="ANNOTATIONS", help=annotations)
+    parser.option("annotations", annotations, metavar="ANNOTATIONS")
     text = (
         "JSON list of detections: `image_id`, `category_id`, `score`, and `bbox` as [x, y, width, height] in pixels; "
         f"masks: `segmentation`{'; keypoints: `keypoints`' if 'keypoints' in shapes else ''}"
     )
-    parser.add_argument("results", metavar="RESULTS", nargs="+", help=text)
+    parser.option("results", text, metavar="RESULTS", nargs="+")
     *first, last = shapes.values()
-    parser.add_argument("--iou-type", choices=tuple(shapes), default="bbox", help=f"{', '.join(first)}, or {last}")
-    text = "IoU thresholds (default: 0.5,0.55,...,0.95)"
-    parser.add_argument("--iou-thresholds", type=fractions, metavar="T,T,...", help=text)
+    parser.option("--iou-type", f"{', '.join(first)}, or {last}", choices=tuple(shapes), default="bbox")
+    parser.option("--iou-thresholds", "IoU thresholds (default: 0.5,0.55,...,0.95)", type=fractions, metavar="T,T,...")
     text = (
         "area ranges in pixels, ends included, in addition to all areas (default: "
         "small:0:1024,medium:1024:9216,large:9216:1e10)"
     )
-    parser.add_argument("--areas", type=area_ranges, metavar="NAME:LOW:HIGH,...", help=text)
+    parser.option("--areas", text, type=area_ranges, metavar="NAME:LOW:HIGH,...")
     return parser
 
 
-def _add_outputs(parser: argparse.ArgumentParser, argument: str, content: str, images: str, per_class: str) -> None:
+def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_class: str) -> None:
     """Add the options of further results.
 
     Args:
@@ -160,36 +148,34 @@ def _add_outputs(parser: argparse.ArgumentParser, argument: str, content: str, i
         images: kind of the entries of slices.
         per_class: help of ``--per-class``.
     """
-    parser.add_argument("--per-class", action="store_true", help=f"{per_class}; with --compare the difference of each")
+    parser.flag("--per-class", f"{per_class}; with --compare the difference of each")
     text = "add the errors by kind (TIDE) and the AP that each kind costs; with --per-class also for each class"
-    parser.add_argument("--errors", action="store_true", help=text)
+    parser.flag("--errors", text)
     text = f"JSON object of names to lists of {images}: add a table with the numbers of each slice, from one matching"
-    parser.add_argument("--slices", metavar="FILE", help=text)
+    parser.option("--slices", text, metavar="FILE")
     text = (
         "add the interval of the mean over resampled images (with --per-class and --slices also of each) and its "
         "chance level: the mean over all orders of the scores of each class, with the same boxes and matches"
     )
-    parser.add_argument("--interval", action="store_true", help=text)
-    add_report_path(parser)
+    parser.flag("--interval", text)
+    parser.report_path()
     text = (
         f"compare the mean of {argument} with another {content}, by default the first: difference, interval and "
         "p-value (several: also Holm's); with --per-class and --slices also for each"
     )
-    parser.add_argument("--compare", metavar="BASELINE", nargs="?", const="", help=text)
-    add_resampling(parser, 1000, "resamples of the images", "interval", "compare", "report")
+    parser.option("--compare", text, metavar="BASELINE", nargs="?", const="")
+    points = ("operating_points",)
+    parser.resampling(1000, "resamples of the images", "interval", "compare", "report", others=points)
     text = "add the score threshold with the best F of each class and of all together, with intervals over images"
-    parser.add_argument("--operating-points", action="store_true", help=text)
-    text = "with --operating-points: weight of recall, B times precision (default: 1)"
-    parser.add_argument("--beta", type=float, metavar="B", help=text)
-    text = "with --operating-points: highest recall at a precision of at least P, instead of the best F"
-    parser.add_argument("--precision", type=float, metavar="P", help=text)
-    text = "with --operating-points: highest precision at a recall of at least R, instead of the best F"
-    parser.add_argument("--recall", type=float, metavar="R", help=text)
-    needs = parser.get_default("needs")
-    needs["confidence_level"] += ("operating_points",)
-    needs |= dict.fromkeys(("beta", "precision", "recall"), ("operating_points",))
-    add_forms(parser)
-    add_allow_empty(parser, f"an empty {content}")
+    parser.flag("--operating-points", text)
+    for names, metavar, text in (
+        ("--beta", "B", "weight of recall, B times precision (default: 1)"),
+        ("--precision", "P", "highest recall at a precision of at least P, instead of the best F"),
+        ("--recall", "R", "highest precision at a recall of at least R, instead of the best F"),
+    ):
+        parser.option(names, f"with --operating-points: {text}", needs=points, type=float, metavar=metavar)
+    parser.forms()
+    parser.flag("--allow-empty", f"accept an empty {content}")
 
 
 class _Rejected(argparse.Action):
@@ -200,9 +186,9 @@ class _Rejected(argparse.Action):
         parser.error(f"{option} has no meaning here: {self.const}")
 
 
-def _reject(parser: argparse.ArgumentParser, reason: str, *options: str) -> None:
+def _reject(parser: Parser, reason: str, *options: str) -> None:
     for option in options:
-        parser.add_argument(option, action=_Rejected, nargs="?", const=reason, help=argparse.SUPPRESS)
+        parser.option(option, argparse.SUPPRESS, action=_Rejected, nargs="?", const=reason)
 
 
 def fractions(text: str) -> list[float]:

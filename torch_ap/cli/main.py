@@ -6,21 +6,17 @@ standard output has closed it, and 130 after an interrupt, as for shells.
 Slow imports wait until a command runs: help and errors in arguments do not import torch.
 """
 
-import argparse
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
 
 from torch_ap._version import __version__
 from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
-from torch_ap.cli.notes import OUTPUT, emit, note, shorten, to_option_names
-from torch_ap.cli.options import HelpFormatter, add_trec, fill_in_defaults
+from torch_ap.cli.notes import OUTPUT, note, shorten, to_option_names
+from torch_ap.cli.options import Parser, add_trec, fill_in_defaults
 from torch_ap.cli.table_options import add_report, add_score
-from torch_ap.core.base.messages import LONGEST, short_repr
 
 _ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc)
 _EXAMPLES = (
@@ -34,19 +30,6 @@ _EXAMPLES = (
     "Each COMMAND has its --help. Results are text, or --json, --csv or --markdown."
 )
 _PIPE_CLOSED, _INTERRUPTED = 141, 130
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the error and exit with status 2."""
-        short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda word: short_repr(word[0].strip("'")), message)
-        sys.exit(_fail(f"{short}; see {self.prog} --help"))
-
-    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002
-        """Write help or version on standard output; argparse itself would ignore errors of the stream."""
-        emit(message.removesuffix("\n").split("\n"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +76,7 @@ def _run_with_status(arguments: Sequence[str] | None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     description = "Average precision from files: tables of scores, runs of search engines, detections."
-    parser = _Parser(prog="torch-ap", description=description, epilog=_EXAMPLES, formatter_class=HelpFormatter)
+    parser = Parser(prog="torch-ap", description=description, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in _ADD:

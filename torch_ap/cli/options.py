@@ -5,10 +5,12 @@ The modules of options do not import torch, so that help appears quickly.
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
-from torch_ap.core.base.messages import short_repr
+from torch_ap.cli.notes import emit, note
+from torch_ap.core.base.messages import LONGEST, short_repr
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QRELS_FORM, RUN_FORM
 
 CONFIDENCE_LEVEL = 0.95
@@ -39,12 +41,108 @@ class HelpFormatter(argparse.HelpFormatter):
         )
 
 
-def add_command(subparsers: Subparsers, name: str, **texts: Any) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Parser of a command, with errors of one line and options that need other options.
+
+    Attributes:
+        needs: by the name of an option, its default and the options of which it needs one.
+    """
+
+    def __init__(self, **texts: Any) -> None:
+        super().__init__(formatter_class=HelpFormatter, **texts)
+        self.needs: dict[str, tuple[Any, Sequence[str]]] = {}
+
+    def option(self, names: str, text: str, *, needs: Sequence[str] = (), default: Any = None, **settings: Any) -> None:
+        """Add an argument.
+
+        Args:
+            names: its names with spaces between them.
+            text: its help.
+            needs: names of options; without any of them, this option is an error.
+            default: default; replaced by :func:`fill_in_defaults` if there are ``needs``.
+            settings: further arguments of ``add_argument``.
+        """
+        action = self.add_argument(*names.split(), help=text, default=None if needs else default, **settings)
+        if needs:
+            self.needs[action.dest] = (default, needs)
+
+    def flag(self, names: str, text: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(*names.split(), action="store_true", help=text)
+
+    def forms(self) -> None:
+        """Add the forms of results, which exclude each other."""
+        group = self.add_mutually_exclusive_group()
+        for name, text in (("json", "JSON with all digits"), ("csv", "CSV with all digits"), ("markdown", "Markdown")):
+            group.add_argument(f"--{name}", action="store_const", const=name, dest="form", help=f"write {text}")
+
+    def measures(self, default: str) -> None:
+        """Add ``--measure``, which can be repeated."""
+        text = f"measure, repeatable (default: {default})"
+        self.option("-m --measure", text, action="append", dest="measures", metavar="MEASURE")
+
+    def report_path(self, content: str = "all results") -> None:
+        """Add ``--report``, the path of a page."""
+        text = f"also write a page with {content}, curves and warnings: .html, or .md for Markdown"
+        self.option("--report", text, type=page_path, metavar="PATH")
+
+    def resampling(self, count: int, resamples: str, *users: str, others: Sequence[str] = ()) -> None:
+        """Add the options of intervals.
+
+        Args:
+            count: default number of resamples.
+            resamples: help of the number of resamples.
+            users: options with resamples, of which the options of intervals need one; none for intervals in any case.
+            others: further options with intervals.
+        """
+        content = f"the intervals of {_join_options(users, 'and')}" if users else "intervals"
+        text = f"nominal coverage of {content} (default: {CONFIDENCE_LEVEL:g})"
+        settings: dict[str, Any] = {"type": confidence_level, "default": CONFIDENCE_LEVEL, "metavar": "LEVEL"}
+        self.option("--confidence-level", text, needs=(*users, *others), **settings)
+        text = f"{resamples} (default: {count:,})"
+        self.option("--n-resamples", text, needs=users, default=count, type=int_from_2, metavar="N")
+
+    def error(self, message: str) -> NoReturn:
+        """Write the error as one line and exit with status 2."""
+        short = re.sub(rf"'[^']{{{LONGEST},}}'|\S{{{LONGEST},}}", lambda word: short_repr(word[0].strip("'")), message)
+        note(f"{short}; see {self.prog} --help")
+        sys.exit(2)
+
+    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002
+        """Write help or version on standard output; argparse itself would ignore errors of the stream."""
+        emit(message.removesuffix("\n").split("\n"))
+
+
+def add_command(subparsers: Subparsers, name: str, **texts: Any) -> Parser:
     """Add a sub-command; ``texts`` are its help, description and epilog."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(name, formatter_class=HelpFormatter, **texts)
-    parser.set_defaults(command=name)
+    parser: Parser = subparsers.add_parser(name, **texts)
+    parser.set_defaults(command=name, needs=parser.needs)
     parser._negative_number_matcher = _NEGATIVE
     return parser
+
+
+def fill_in_defaults(args: argparse.Namespace) -> argparse.Namespace:
+    """Set the defaults of options that need others; see :meth:`Parser.option`.
+
+    Raises:
+        ValueError: if such an option is present without the others.
+    """
+    for name, (default, users) in args.needs.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+        elif all(getattr(args, user) in (None, False) for user in users):
+            raise ValueError(f"{option_of(name)} has no meaning without {_join_options(users, 'or')}")
+    return args
+
+
+def option_of(name: str) -> str:
+    """Return the option of an attribute, as ``--n-resamples``."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _join_options(names: Sequence[str], word: str) -> str:
+    *first, last = map(option_of, names)
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def add_trec(subparsers: Subparsers) -> None:
@@ -66,77 +164,21 @@ def add_trec(subparsers: Subparsers) -> None:
         "  torch-ap trec qrels.txt run.txt -m map --interval --report run.html\n"
         "  retrieve | torch-ap trec qrels.txt - -m recip_rank --json",
     )
-    parser.add_argument("qrels", metavar="QRELS", help=f"judgements: {QRELS_FORM}; - for standard input")
-    parser.add_argument("runs", metavar="RUN", nargs="+", help=f"run: {RUN_FORM}; - for standard input")
-    add_measures(parser, " ".join(DEFAULT_MEASURES))
-    parser.add_argument("-q", "--per-query", action="store_true", help="add the value of each query")
-    parser.add_argument(
-        "-l", "--relevance-level", type=int, default=1, metavar="GRADE", help="lowest relevant grade (default: 1)"
-    )
-    parser.add_argument("-c", "--complete", action="store_true", help="count 0 for judged queries without documents")
-    parser.add_argument("--convention", choices=CONVENTIONS, default="trec10", help=_CONVENTION)
-    add_forms(parser)
-    parser.add_argument("--compare", action="store_true", help=_COMPARE)
+    parser.option("qrels", f"judgements: {QRELS_FORM}; - for standard input", metavar="QRELS")
+    parser.option("runs", f"run: {RUN_FORM}; - for standard input", metavar="RUN", nargs="+")
+    parser.measures(" ".join(DEFAULT_MEASURES))
+    parser.flag("-q --per-query", "add the value of each query")
+    parser.option("-l --relevance-level", "lowest relevant grade (default: 1)", type=int, default=1, metavar="GRADE")
+    parser.flag("-c --complete", "count 0 for judged queries without documents")
+    parser.option("--convention", _CONVENTION, choices=CONVENTIONS, default="trec10")
+    parser.forms()
+    parser.flag("--compare", _COMPARE)
     text = "add the interval of each mean over queries, and its chance level: the mean over all orders of each ranking"
-    parser.add_argument("--interval", action="store_true", help=text)
-    add_report_path(parser, "the first measure of a run, or with --compare of two runs")
+    parser.flag("--interval", text)
+    parser.report_path("the first measure of a run, or with --compare of two runs")
     resamples = "flips of the randomization test, and resamples of the interval"
-    add_resampling(parser, 10_000, resamples, "compare", "interval", "report")
-    add_allow_empty(parser, "a run without documents")
-
-
-def add_measures(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add ``--measure``, which can be repeated."""
-    text = f"measure, repeatable (default: {default})"
-    parser.add_argument("-m", "--measure", action="append", dest="measures", metavar="MEASURE", help=text)
-
-
-def add_report_path(parser: argparse.ArgumentParser, content: str = "all results") -> None:
-    """Add ``--report``, the path of a page."""
-    text = f"also write a page with {content}, curves and warnings: .html, or .md for Markdown"
-    parser.add_argument("--report", type=page_path, metavar="PATH", help=text)
-
-
-def add_forms(parser: argparse.ArgumentParser) -> None:
-    """Add the forms of results, which exclude each other."""
-    form = parser.add_mutually_exclusive_group()
-    for name, text in (("json", "JSON with all digits"), ("csv", "CSV with all digits"), ("markdown", "Markdown")):
-        form.add_argument(f"--{name}", action="store_const", const=name, dest="form", help=f"write {text}")
-
-
-def add_resampling(parser: argparse.ArgumentParser, count: int, resamples: str, *users: str) -> None:
-    """Add options of resampling, which need at least one of the options ``users``."""
-    text = f"nominal coverage of the intervals of {_join_options(users, 'and')} (default: {CONFIDENCE_LEVEL:g})"
-    parser.add_argument("--confidence-level", type=confidence_level, metavar="LEVEL", help=text)
-    parser.add_argument("--n-resamples", type=int_from_2, metavar="N", help=f"{resamples} (default: {count:,})")
-    defaults = {"confidence_level": CONFIDENCE_LEVEL, "n_resamples": count}
-    parser.set_defaults(defaults=defaults, needs=dict.fromkeys(defaults, users))
-
-
-def fill_in_defaults(args: argparse.Namespace) -> argparse.Namespace:
-    """Set the defaults of options that need others.
-
-    ``args.needs`` maps an option to others, one of them required, ``args.defaults`` to its default.
-
-    Raises:
-        ValueError: if such an option is present without the others.
-    """
-    for name, users in args.needs.items():
-        if getattr(args, name) is None:
-            setattr(args, name, args.defaults.get(name))
-        elif all(getattr(args, user) in (None, False) for user in users):
-            raise ValueError(f"--{name.replace('_', '-')} has no meaning without {_join_options(users, 'or')}")
-    return args
-
-
-def _join_options(names: Sequence[str], word: str) -> str:
-    *first, last = (f"--{name.replace('_', '-')}" for name in names)
-    return f"{', '.join(first)} {word} {last}" if first else last
-
-
-def add_allow_empty(parser: argparse.ArgumentParser, content: str) -> None:
-    """Add ``--allow-empty``."""
-    parser.add_argument("--allow-empty", action="store_true", help=f"accept {content}")
+    parser.resampling(10_000, resamples, "compare", "interval", "report")
+    parser.flag("--allow-empty", "accept a run without documents")
 
 
 def require(is_valid: bool, rule: str, text: str) -> None:

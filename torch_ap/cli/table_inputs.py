@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli.notes import note
+from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import Bar
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns import tables
@@ -107,7 +108,7 @@ def _check_options(args: argparse.Namespace) -> None:
     ):
         for name in names if is_excluded else ():
             if getattr(args, name) not in (None, False):
-                raise ValueError(f"--{name.replace('_', '-')} has no meaning {condition}")
+                raise ValueError(f"{option_of(name)} has no meaning {condition}")
     if len(args.preds) > 1:
         _check_class_options(args)
 
@@ -116,7 +117,7 @@ def _check_class_options(args: argparse.Namespace) -> None:
     """Raise ValueError for options that contradict several rankings of the same rows."""
     for name in ("group", "pos_label"):
         if getattr(args, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} is for one column of scores, not for one per class")
+            raise ValueError(f"{option_of(name)} is for one column of scores, not for one per class")
     if args.baseline is not None and not Path(args.baseline).is_file():
         raise ValueError(f"{args.baseline}: --baseline of classes must be a file with the same columns")
 

@@ -1,19 +1,6 @@
 """Options of ``torch-ap score`` and ``torch-ap report``; without torch, as the other options."""
 
-import argparse
-
-from torch_ap.cli.options import (
-    CONFIDENCE_LEVEL,
-    Subparsers,
-    add_command,
-    add_forms,
-    add_measures,
-    add_report_path,
-    add_resampling,
-    confidence_level,
-    int_from_2,
-    page_path,
-)
+from torch_ap.cli.options import Parser, Subparsers, add_command, int_from_2, page_path
 from torch_ap.core.columns.table_names import FORMATS, INTERPOLATED, OF_GROUPS
 from torch_ap.retrieval.runs.measure_names import TIE_RULES
 
@@ -56,14 +43,14 @@ def add_score(subparsers: Subparsers) -> None:
         "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
     )
     _add_columns(parser)
-    add_measures(parser, "ap")
-    parser.add_argument("--per-group", action="store_true", help="add the values of each group")
-    parser.add_argument("--per-class", action="store_true", help="add the values of each class or label")
-    parser.add_argument("--interval", action="store_true", help="add the interval of each value, and its chance level")
-    add_report_path(parser, "the first measure")
-    parser.add_argument("--bins", type=int_from_2, metavar="N", help=_BINS)
-    add_forms(parser)
-    add_resampling(parser, 1000, _RESAMPLES, "interval", "baseline", "report")
+    parser.measures("ap")
+    parser.flag("--per-group", "add the values of each group")
+    parser.flag("--per-class", "add the values of each class or label")
+    parser.flag("--interval", "add the interval of each value, and its chance level")
+    parser.report_path("the first measure")
+    parser.option("--bins", _BINS, type=int_from_2, metavar="N")
+    parser.forms()
+    parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report")
 
 
 def add_report(subparsers: Subparsers) -> None:
@@ -81,33 +68,28 @@ def add_report(subparsers: Subparsers) -> None:
         "  torch-ap report ranked.jsonl --preds score --target relevant --group query -m map@10 -o queries.md",
     )
     _add_columns(parser)
-    text = "a measure of torch-ap score (default: ap)"
-    parser.add_argument("-m", "--measure", default="ap", metavar="MEASURE", help=text)
+    parser.option("-m --measure", "a measure of torch-ap score (default: ap)", default="ap", metavar="MEASURE")
     text = "path of the page: .html, or .md for Markdown without pictures (default: report.html)"
-    parser.add_argument("-o", "--output", type=page_path, default="report.html", metavar="PATH", help=text)
-    parser.add_argument("--title", help="title of the page (default: name of FILE)")
-    text = f"nominal coverage of intervals (default: {CONFIDENCE_LEVEL:g})"
-    parser.add_argument("--confidence-level", type=confidence_level, default=CONFIDENCE_LEVEL, help=text)
-    text = f"{_RESAMPLES} (default: 1,000)"
-    parser.add_argument("--n-resamples", type=int_from_2, default=1000, metavar="N", help=text)
-    parser.set_defaults(defaults={}, needs={}, **dict.fromkeys(("bins", "per_group", "per_class", "report")))
+    parser.option("-o --output", text, type=page_path, default="report.html", metavar="PATH")
+    parser.option("--title", "title of the page (default: name of FILE)")
+    parser.resampling(1000, _RESAMPLES)
+    parser.set_defaults(**dict.fromkeys(("bins", "per_group", "per_class", "report")))
 
 
-def _add_columns(parser: argparse.ArgumentParser) -> None:
+def _add_columns(parser: Parser) -> None:
     """Add the file, its columns, and the convention."""
-    parser.add_argument("file", metavar="FILE", help=_FILE)
-    parser.add_argument("--format", choices=FORMATS, help="format of FILE (default: from its suffix)")
+    parser.option("file", _FILE, metavar="FILE")
+    parser.option("--format", "format of FILE (default: from its suffix)", choices=FORMATS)
     text = "scores, higher is better; several columns, or one of lists: one ranking per class"
-    parser.add_argument("--preds", required=True, nargs="+", metavar="COL", help=text)
-    parser.add_argument("--target", required=True, nargs="+", metavar="COL", help=_TARGET)
-    parser.add_argument("--pos-label", metavar="VALUE", help="positive target, for targets other than 0 and 1")
-    parser.add_argument("--group", metavar="COL", help="query, user or image of each row")
-    parser.add_argument("-l", "--relevance-level", type=int, metavar="GRADE", help="lowest relevant grade (default: 1)")
-    parser.add_argument("--weights", metavar="COL", help="weights of the rows")
-    parser.add_argument("--baseline", metavar="OTHER", help=_BASELINE)
-    text = "rule for equal scores (default: grouped; with --group: expected)"
-    parser.add_argument("--ties", choices=TIE_RULES, help=text)
+    parser.option("--preds", text, required=True, nargs="+", metavar="COL")
+    parser.option("--target", _TARGET, required=True, nargs="+", metavar="COL")
+    parser.option("--pos-label", "positive target, for targets other than 0 and 1", metavar="VALUE")
+    parser.option("--group", "query, user or image of each row", metavar="COL")
+    parser.option("-l --relevance-level", "lowest relevant grade (default: 1)", type=int, metavar="GRADE")
+    parser.option("--weights", "weights of the rows", metavar="COL")
+    parser.option("--baseline", _BASELINE, metavar="OTHER")
+    parser.option("--ties", "rule for equal scores (default: grouped; with --group: expected)", choices=TIE_RULES)
     text = "divisor of ap@k: min(k, m) (default), all m relevant rows, or those found in the top k"
-    parser.add_argument("--denominator", choices=("min", "relevant", "found"), help=text)
+    parser.option("--denominator", text, choices=("min", "relevant", "found"))
     text = "normalization of the scores of classes before the ranking"
-    parser.add_argument("--normalization", choices=("softmax", "sigmoid", "none"), help=text)
+    parser.option("--normalization", text, choices=("softmax", "sigmoid", "none"))

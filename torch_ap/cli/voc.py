@@ -15,6 +15,7 @@ from torch_ap.cli.coco import write
 from torch_ap.cli.detectors import Paths, Result, evaluate
 from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.notes import note
+from torch_ap.cli.options import option_of
 from torch_ap.cli.tables import Part, number
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.ranking import segments
@@ -160,7 +161,7 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
     """
     for option, formats in _FORMATS_OF_OPTIONS.items():
         if getattr(args, option) and args.format not in formats:
-            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --format {args.format}")
+            raise ValueError(f"{option_of(option)} has no meaning with --format {args.format}")
     truths, empty = args.ground_truths, args.allow_empty
     if args.format == "dota":
         data = read_dota(truths, detections, allow_empty=empty)
