@@ -1,6 +1,5 @@
 """The commands as programs: imports, missing readers of their output, and messages about unusual files."""
 
-import argparse
 import gzip
 import json
 import os
@@ -18,6 +17,7 @@ import torch_ap
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.file_notes import low_value_causes
+from torch_ap.cli.options import Parser
 from torch_ap.cli.tables import Report, Table
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.measures.ties import TIES
@@ -708,7 +708,7 @@ def test_runs_of_one_tag_are_distinguished_by_the_ends_of_their_paths(tmp_path, 
 
 
 def test_every_option_has_its_help():
-    subparsers = argparse.ArgumentParser().add_subparsers()
+    subparsers = Parser().add_subparsers()
     for add in main._ADD:
         add(subparsers)
     for parser in subparsers.choices.values():

@@ -8,8 +8,7 @@ from torch_ap.cli import table_inputs
 from torch_ap.cli.detectors import system_names
 from torch_ap.cli.notes import emit, file_name
 from torch_ap.cli.progress import shows_resampling
-from torch_ap.cli.table_inputs import Inputs
-from torch_ap.cli.table_metrics import metric_of
+from torch_ap.cli.table_inputs import Inputs, metric_of
 from torch_ap.reports import report
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_ap.cli import report, score_bins, table_inputs
 from torch_ap.cli.notes import to_option_names
 from torch_ap.cli.progress import shows_resampling
-from torch_ap.cli.table_metrics import metric_of
+from torch_ap.cli.table_inputs import metric_of
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns

@@ -9,7 +9,7 @@ files have wide bounds, and it has neither groups nor measures at a rank.
 import argparse
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,106 +42,93 @@ class _System:
     """Counts of one system.
 
     Attributes:
-        bins: counts; None before the first rows.
+        args: arguments of the command.
+        classes: number of rankings of each row; 0 for one ranking or groups.
+        labels: whether the classes have a target each.
         rows: number of rows.
         digest: digest of targets and weights, to compare the rows of two files.
-        undefined: value of rankings without positives: "nan"; "neg", 0, for groups and labels; "skip" for classes.
+        bins: counts; None before the first rows.
+        inputs: rules for the scores of classes, likewise.
         curve: rankings whose entries are bins, after the last row.
         mixed: (E,) whether a bin has distinct scores, likewise.
     """
 
-    bins: ScoreBins | None = None
+    args: argparse.Namespace
+    classes: int = 0
+    labels: bool = False
     rows: int = 0
     digest: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
-    undefined: str = "nan"
+    bins: ScoreBins | None = None
+    inputs: ClassificationInputs | None = None
     curve: HitCurve = field(init=False)
     mixed: Tensor = field(init=False)
 
-    def finish(self, rankings: int, undefined: str) -> "_System":
+    def add(self, batch: Columns, preds: Tensor) -> None:
+        """Count rows in N bins of all groups together, or in N bins of each class."""
+        self.rows += len(preds)
+        for column in (batch.target, batch.weights):
+            if column is not None:
+                self.digest.update(column.contiguous().numpy())
+        hits, weights, ranking = batch.target, batch.weights, batch.group
+        if ranking is not None:
+            hits = hits >= (1 if self.args.relevance_level is None else self.args.relevance_level)
+        elif preds.ndim == 2:
+            preds, hits, weights, ranking = self._items_of_classes(batch, preds)
+        if self.bins is None:
+            self.bins = ScoreBins(self.args.bins * max(1, self.classes))
+        try:
+            self.bins.add(preds, hits.to(torch.uint8), weights, ranking)
+        except ValueError as error:  # fewer bins than groups
+            message = to_option_names(str(error), self.args.option_names).replace("rankings", "groups")
+            raise ValueError(f"{self.args.file}: {message}") from None
+
+    def _items_of_classes(self, batch: Columns, preds: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        """Return score, hit, weight and class of each item, (N C,)."""
+        if self.classes not in (0, preds.shape[1]):  # the number of classes in the other file
+            raise ValueError(
+                f"{self.args.baseline}: must have as many scores in a row as {self.args.file}, {self.classes}, "
+                f"got {preds.shape[1]}"
+            )
+        is_first, self.classes, self.labels = self.inputs is None, preds.shape[1], batch.target.ndim == 2
+        if self.inputs is None:
+            normalization = self.args.normalization
+            self.inputs = ClassificationInputs(self.classes, not self.labels, normalization=normalization)
+        inputs = self.inputs.validate(preds, batch.target, batch.weights)
+        if is_first:
+            warn_of_logits(self.inputs, inputs)
+        column, shape = torch.arange(self.classes), inputs.scores.shape
+        hits = inputs.target if self.labels else inputs.target[:, None] == column
+        weights = None if inputs.weights is None else inputs.weights[:, None].expand(shape).flatten()
+        return inputs.scores.flatten(), hits.flatten(), weights, column.expand(shape).flatten()
+
+    def finish(self, groups: int) -> None:
         """Build the curves after the last row."""
         assert self.bins is not None  # a table without rows is an error
-        self.curve, self.mixed, self.undefined = self.bins.curve(rankings), self.bins.mixed(), undefined
-        return self
+        self.curve, self.mixed = self.bins.curve(groups or self.classes or 1), self.bins.mixed()
 
     def bounds(self, measure: Measure) -> dict[str, Tensor]:
         """Return estimate and bounds of each ranking, (S,) each."""
         bounds = measure.formula.bounds(self.curve, self.mixed)
         values = {"estimate": bounds.estimate, "at_least": bounds.low, "at_most": bounds.high}
-        return {name: x.nan_to_num(0.0) if self.undefined == "neg" else x for name, x in values.items()}
+        return {name: self._count_empty(x) for name, x in values.items()}
 
     def mean(self, values: Tensor) -> float:
-        """Return the mean over the rankings that count."""
-        values = values.nan_to_num(0.0) if self.undefined == "neg" else values
-        return float(values.nanmean() if self.undefined == "skip" else values.mean())
+        """Return the mean over the rankings; classes without positives are left out."""
+        values = self._count_empty(values)
+        return float(values.nanmean() if self.classes and not self.labels else values.mean())
+
+    def _count_empty(self, values: Tensor) -> Tensor:
+        """Replace the value of groups and labels without positives by 0."""
+        return values.nan_to_num(0.0) if self.args.group is not None or self.labels else values
 
 
-class _Reader:
-    """Reader of tables into bins.
-
-    Args:
-        args: arguments of the command.
-
-    Attributes:
-        classes: number of rankings of each row; 0 for one ranking or groups.
-        labels: whether these have a target each.
-    """
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self._args = args
-        self._inputs: ClassificationInputs | None = None
-        self.classes, self.labels = 0, False
-
-    def read(self, table: TableFile) -> tuple[_System, _System | None]:
-        """Return the system of a file, and the baseline if that is a column of it."""
-        system, baseline = _System(), None if table.baseline is None else _System()
-        with Bar(str(table.path)) as bar:
-            for batch in table.batches(bar):
-                self._add(system, batch, batch.preds)
-                if baseline is not None and batch.baseline is not None:
-                    self._add(baseline, batch, batch.baseline)
-        return system, baseline
-
-    def _add(self, system: _System, batch: Columns, preds: Tensor) -> None:
-        system.rows += len(preds)
-        for column in (batch.target, batch.weights):
-            if column is not None:
-                system.digest.update(column.contiguous().numpy())
-        if batch.group is not None:
-            level = 1 if self._args.relevance_level is None else self._args.relevance_level
-            self._count(system, preds, batch.target >= level, None, batch.group)
-        elif preds.ndim == 1:
-            self._count(system, preds, batch.target, batch.weights, None)
-        else:
-            self._add_classes(system, batch, preds)
-
-    def _add_classes(self, system: _System, batch: Columns, preds: Tensor) -> None:
-        if self._inputs is None:
-            self.classes, self.labels = preds.shape[1], batch.target.ndim == 2
-            self._inputs = ClassificationInputs(self.classes, not self.labels, normalization=self._args.normalization)
-        if preds.shape[1] != self.classes:  # in another file
-            raise ValueError(
-                f"{self._args.baseline}: must have as many scores in a row as {self._args.file}, {self.classes}, "
-                f"got {preds.shape[1]}"
-            )
-        inputs = self._inputs.validate(preds, batch.target, batch.weights)
-        if system.bins is None:
-            warn_of_logits(self._inputs, inputs)
-        column, shape = torch.arange(self.classes), inputs.scores.shape
-        hits = inputs.target if self.labels else inputs.target[:, None] == column
-        weights = None if inputs.weights is None else inputs.weights[:, None].expand(shape).flatten()
-        self._count(system, inputs.scores.flatten(), hits.flatten(), weights, column.expand(shape).flatten())
-
-    def _count(
-        self, system: _System, scores: Tensor, hits: Tensor, weights: Tensor | None, ranking: Tensor | None
-    ) -> None:
-        """Count items in N bins of all groups together, or in N bins of each class."""
-        if system.bins is None:
-            system.bins = ScoreBins(self._args.bins * max(1, self.classes))
-        try:
-            system.bins.add(scores, hits.to(torch.uint8), weights, ranking)
-        except ValueError as error:  # fewer bins than groups
-            message = to_option_names(str(error), self._args.option_names).replace("rankings", "groups")
-            raise ValueError(f"{self._args.file}: {message}") from None
+def _read(table: TableFile, systems: Sequence[_System]) -> None:
+    """Count the rows of a file for the system of its scores, and for the system of its column of the baseline."""
+    with Bar(str(table.path)) as bar:
+        for batch in table.batches(bar):
+            for system, preds in zip(systems, (batch.preds, batch.baseline), strict=False):
+                assert preds is not None
+                system.add(batch, preds)
 
 
 def evaluate(args: argparse.Namespace) -> TableReport:
@@ -149,20 +136,19 @@ def evaluate(args: argparse.Namespace) -> TableReport:
     measures, table = table_inputs.prepare(args)
     for measure in measures:
         _check_bounds_exist(measure)
-    reader, grouped = _Reader(args), args.group is not None
-    system, baseline = reader.read(table)
-    classes, labels = reader.classes, reader.labels
+    system, grouped = _System(args), args.group is not None
+    baseline = None if table.baseline is None else _System(args)
+    _read(table, [system] if baseline is None else [system, baseline])
+    classes, labels = system.classes, system.labels
     measures = table_inputs.measures_of_rankings(args, measures, bool(classes))
     if table_inputs.is_file(args.baseline):
-        baseline, _ = reader.read(table_inputs.baseline_table(args, table))
+        baseline = _System(args, classes)
+        _read(table_inputs.baseline_table(args, table), [baseline])
         if not grouped:
             _check_same_rows(args, system, baseline)
     systems = [x for x in (system, baseline) if x is not None]
     for x in systems:
-        x.finish(
-            len(table.groups) if grouped else classes or 1,
-            "neg" if grouped or labels else "skip" if classes else "nan",
-        )
+        x.finish(len(table.groups))
     rows = table_inputs.requested_rows(args, table, classes)
     if baseline is not None and grouped:
         table_inputs.check_same_groups(args, table, system.curve.n, baseline.curve.n)
@@ -204,18 +190,33 @@ def _result_of(
     columns = system.bounds(measure)
     means = {name: system.mean(x) for name, x in columns.items()}
     result = MeasureResult(means | {"width": means["at_most"] - means["at_least"], "chance": _chance(measure, system)})
-    if math.isnan(means["estimate"]) and not bool(system.curve.m.any()):
-        result.reasons.append(NO_POSITIVE)
+    is_undefined = math.isnan(means["estimate"]) and not bool(system.curve.m.any())
+    result.reasons += [NO_POSITIVE] if is_undefined else []
     if args.interval:
         ends = _interval(args, measure, system, columns["estimate"])
         is_single = len(ends["low"]) == 1
         result.numbers |= {end: float(x[0]) if is_single else math.nan for end, x in ends.items()}
-        if math.isnan(result.numbers["low"]) and not result.reasons:
+        if math.isnan(result.numbers["low"]) and not is_undefined:
             result.reasons.append(_NO_INTERVAL)
         columns |= ends if args.group is None else {}
     result.rows = {name: {key: float(x[place]) for key, x in columns.items()} for place, name in enumerate(rows)}
     if baseline is not None:
-        _compare(args, result, columns["estimate"], baseline, baseline.bounds(measure))
+        others = baseline.bounds(measure)
+        theirs = {name: baseline.mean(x) for name, x in others.items()}
+        result.compared = {
+            "baseline": theirs["estimate"],
+            "difference": means["estimate"] - theirs["estimate"],
+            "at_least": means["at_least"] - theirs["at_most"],
+            "at_most": means["at_most"] - theirs["at_least"],
+            **dict.fromkeys(("low", "high", "p_value"), math.nan),
+        }
+        if args.group is not None:
+            settings: dict[str, Any] = {"confidence_level": args.confidence_level, "bounds": (0, 1)}
+            comparison = compare_per_query(columns["estimate"], others["estimate"], **settings).to_dict()
+            result.compared |= {name: comparison[name] for name in ("low", "high", "p_value")}
+            result.reasons += [f"comparison: {comparison['reason']}"] if comparison["reason"] else []
+        elif not is_undefined:
+            result.reasons.append(_NO_COMPARISON)
     widths = [x["high"] - x["low"] for x in (result.numbers, result.compared) if "low" in x]
     if any(result.numbers["width"] > _MAX_SHARE * x for x in widths):
         result.reasons.append(_WIDE)
@@ -240,30 +241,3 @@ def _interval(args: argparse.Namespace, measure: Measure, system: _System, estim
         return dict.fromkeys(("low", "high"), torch.full_like(estimate, math.nan))
     intervals = curve_interval(system.curve, PLAIN, InferenceSettings(args.confidence_level))
     return {"low": intervals.low, "high": intervals.high}
-
-
-def _compare(
-    args: argparse.Namespace,
-    result: MeasureResult,
-    estimate: Tensor,
-    baseline: _System,
-    columns: Mapping[str, Tensor],
-) -> None:
-    """Add the difference and its bounds; for groups also interval and p-value."""
-    own, other = result.numbers, {name: baseline.mean(x) for name, x in columns.items()}
-    result.compared = {
-        "baseline": other["estimate"],
-        "difference": own["estimate"] - other["estimate"],
-        "at_least": own["at_least"] - other["at_most"],
-        "at_most": own["at_most"] - other["at_least"],
-        **dict.fromkeys(("low", "high", "p_value"), math.nan),
-    }
-    if args.group is None:
-        result.reasons += [_NO_COMPARISON] if NO_POSITIVE not in result.reasons else []
-        return
-    comparison = compare_per_query(
-        estimate, columns["estimate"], confidence_level=args.confidence_level, bounds=(0, 1)
-    ).to_dict()
-    result.compared |= {name: comparison[name] for name in ("low", "high", "p_value")}
-    if comparison["reason"]:
-        result.reasons.append(f"comparison: {comparison['reason']}")

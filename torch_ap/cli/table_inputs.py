@@ -1,4 +1,4 @@
-"""Measures and columns of ``torch-ap score`` and ``torch-ap report``, from their arguments."""
+"""Measures, columns and metrics of ``torch-ap score`` and ``torch-ap report``, from their arguments."""
 
 import argparse
 from dataclasses import replace
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.cli.notes import note
 from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import Bar
@@ -16,6 +17,7 @@ from torch_ap.core.columns import tables
 from torch_ap.core.columns.streams import STANDARD_INPUT
 from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
+from torch_ap.retrieval.metrics.measures import metric_of_measure
 
 ALL = "all"  # name of the mean in a table of values
 
@@ -219,3 +221,27 @@ def table_facts(
     if args.group is not None:
         return facts | {"groups": len(table.groups), "relevant": positives}
     return facts | ({"labels" if labels else "classes": classes} if classes else {"positive": positives})
+
+
+def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, average: str = "macro") -> Any:
+    """Return the metric of all rows: of one ranking, of one per class or label, or of one per group."""
+    metric: Any
+    preds, target = columns.preds, columns.target
+    if columns.group is not None:
+        settings: dict[str, Any] = {} if measure.formula.graded else {"relevance_level": args.relevance_level}
+        metric = metric_of_measure(measure.formula, **settings)
+        metric.update(preds, target, indexes=columns.group)
+    elif preds.ndim == 1 and not measure.formula.is_average_precision:
+        metric = metric_of_measure(measure.formula, empty_target_action="nan")
+        metric.update(preds[None], target[None])
+    else:
+        settings = {"convention": measure.formula, "normalization": args.normalization}
+        if preds.ndim == 1:
+            metric = BinaryAveragePrecision(**settings, empty_target_action="nan")
+        elif target.ndim == 1:
+            metric = MulticlassAveragePrecision(preds.shape[1], average, **settings, empty_target_action="skip")  # type: ignore[arg-type]
+        else:
+            metric = MultilabelAveragePrecision(preds.shape[1], average, **settings, empty_target_action="neg")  # type: ignore[arg-type]
+        metric.update(preds, target, columns.weights)
+    metric.set_dtype(torch.float64)
+    return metric
