@@ -20,7 +20,7 @@ from torch_ap.detection.files import lvis
 from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results
 from torch_ap.detection.matching.shapes import place_of_threshold
 from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.shapes import keypoints
 
 _SIGNS = {"Average Precision": "(AP)", "Average Recall": "(AR)"}

@@ -17,7 +17,7 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.curves import Curve
 from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 from torch_ap.plot import style, vertices

@@ -8,7 +8,7 @@ from torch import nn
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr
-from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, DASHES
 

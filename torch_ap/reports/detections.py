@@ -10,7 +10,7 @@ from torch_ap.curves import Curve
 from torch_ap.detection.matching.shapes import place_of_threshold
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.metrics.voc import VOCMeanAveragePrecision
 from torch_ap.reports import cautions
 from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, sorted_table

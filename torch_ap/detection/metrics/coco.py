@@ -1,75 +1,179 @@
-"""COCO's mean average precision as a metric; ``torch_ap.functional`` has the function of this name.
-
-Torchmetrics' methods that read COCO's files and write them.
-"""
+"""COCO's mean average precision as a metric, and the base of the metrics by COCO's rules."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
 
 from torch_ap.core.base import cached, checks
-from torch_ap.core.base.class_names import ClassNames
+from torch_ap.core.base.class_names import ClassNames, check_names
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, settings_from
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.detection.files import coco
-from torch_ap.detection.inputs.images import Images, OwnSimilarity
+from torch_ap.curves.record import Curve
+from torch_ap.detection.curves import curves_of_coco
+from torch_ap.detection.files import coco as coco_files
+from torch_ap.detection.inputs.images import Columns, Images, Kind, OwnSimilarity
+from torch_ap.detection.matching.matched import Matches, Shares
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
-from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.metrics import diagnosis
+from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
+from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco import Report
-from torch_ap.detection.rules.coco_numbers import settings_of
+from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
 
 
-def coco_to_tm(
-    self: CocoMetric,  # noqa: ARG001
-    coco_preds: str,
-    coco_target: str,
-    iou_type: Literal["bbox", "segm", "keypoints"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
-    backend: str = "pycocotools",  # noqa: ARG001
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Read COCO's files as input of ``update``, as torchmetrics' method of this name does.
+class CocoMetric(DetectionMetric):
+    """Abstract: a metric whose detections are matched, counted and averaged by COCO's rules."""
 
-    Boxes are xywh, as in the files, whatever the metric's ``box_format`` is: pass them to a metric with
-    ``box_format="xywh"``. Numbers are rounded to float32, and the order of images, which decides ties, is the order of
-    the annotations. Both can change the fifth digit of mAP. :func:`torch_ap.detection.files.coco.read_coco` returns
-    pycocotools' order in float64, and masks as run-length codes, which take less memory.
+    errors = diagnosis.errors
+    detections_table = diagnosis.detections_table
+    lrp = diagnosis.lrp
 
-    Args:
-        coco_preds: path of the JSON list of detections.
-        coco_target: path of the JSON with ``images``, ``annotations`` and ``categories``.
-        iou_type: "bbox" for ``boxes``, "segm" for ``masks``, or both; "keypoints", which torchmetrics lacks, in
-            float64 and ascending by image id.
-        backend: ignored; accepted so that calls need no change.
+    if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
+        _settings: CocoSettings
 
-    Returns:
-        Predictions and targets, one dict per image, in the order of the annotations: ``boxes`` (N, 4), ``scores``
-        and ``area`` float32, ``labels`` and ``iscrowd`` int32, ``masks`` (N, H, W) uint8. The images without
-        annotations come last. torchmetrics leaves them out, and with them all their false positives.
+    def __init__(self, settings: CocoSettings, report: Report, *, diagnose: bool, **kwargs: Any) -> None:
+        checks.boolean("class_metrics", report.class_metrics)
+        checks.boolean("extended_summary", report.extended_summary)
+        super().__init__(settings, diagnose=diagnose, **kwargs)
+        self.box_format, self.iou_type = settings.box_format, settings.iou_types
+        self.class_metrics = report.class_metrics
+        self.iou_thresholds, self.rec_thresholds = list(settings.thresholds), list(settings.levels)
+        self._report = report
 
-    Raises:
-        ValueError: as :func:`torch_ap.detection.files.coco.read_coco`.
-    """
-    kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-    return coco.images_of_files(coco_preds, coco_target, kinds)
+    def compute(self) -> dict[str, Any]:
+        """Return all numbers of the images so far, by torchmetrics' names."""
+        columns = self._columns()
+        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
+        numbers = self._report(self._settings, columns, dtype, self._shares, self._matched_here)
+        self._warn_of_low_value(columns, numbers)
+        return numbers
 
+    def per_threshold(self, iou_type: str | None = None) -> dict[str, Tensor]:
+        """Return a table with one row per IoU threshold: AP in each area range, at the last detection limit.
 
-def tm_to_coco(self: CocoMetric, name: str = "tm_map_input") -> None:
-    """Write the images of all processes as COCO's files, as torchmetrics' method of this name does.
+        Args:
+            iou_type: one of several ``iou_type``; default the first.
 
-    Args:
-        name: path of the files without ``_preds.json`` and ``_target.json``.
+        Returns:
+            Columns of one length: ``iou_threshold``, and one column per area range, "all" first: float64, the mean over
+            classes, -1 without ground truths. Their means are ``map``, ``map_small`` and so on of
+            ``compute()``.
+        """
+        thresholds = self._settings.thresholds
+        with self._all_ranks():
+            numbers = self._numbers(self._columns(), iou_type, micro=self._settings.average == "micro")
+        columns = {
+            name: torch.stack([numbers.mean_precision(area, threshold) for threshold in thresholds])
+            for area, name in enumerate(self._settings.areas)
+        }
+        return {"iou_threshold": torch.tensor(thresholds, dtype=torch.float64), **columns}
 
-    Raises:
-        ValueError: for other shapes than boxes and masks, for a function ``iou``, and with ``match="update"``.
-    """
-    self._check_shapes_kept("tm_to_coco")
-    if self._settings.own_iou is not None or not {"bbox", "segm", "boundary"}.issuperset(self.iou_type):
-        raise ValueError("`iou_type` must be 'bbox', 'segm' or 'boundary' for COCO's files, without a function `iou`")
-    with self._all_ranks():
-        names = self._report.class_names or {}
-        named = names if isinstance(names, Mapping) else dict(enumerate(names))
-        coco.write_files(name, self._columns(), self.box_format, named, use_given_area=self._settings.use_given_area)
+    def curve(
+        self,
+        iou_threshold: float | None = None,
+        area: str = "all",
+        max_detections: int | None = None,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+    ) -> list[Curve]:
+        """Return the curve of each class at one IoU threshold: counts at each score, and the AP.
+
+        Args:
+            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
+            area: name of an area range.
+            max_detections: one of the detection limits; default the last.
+            iou_type: one of several ``iou_type``; default the first.
+            class_names: names of the labels, as for the class; default the names of the metric.
+
+        Returns:
+            (K,) :class:`torch_ap.curves.Curve`, in the order of ``classes``, whatever ``average`` is. Items are
+            detections, each its own threshold as in COCO. Positives are ground truths; ``m`` also counts undetected
+            ones. AP is NaN without ground truths.
+
+        Raises:
+            ValueError: for a threshold, area or limit that the metric does not have, and for invalid names.
+
+        Example:
+            >>> import torch
+            >>> from torch_ap import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision()
+            >>> box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
+            >>> for score, shift in ((0.9, 0), (0.8, 30), (0.7, 2)):
+            ...     pred = {"boxes": box + shift, "scores": torch.tensor([score]), "labels": label}
+            ...     metric.update([pred], [{"boxes": box, "labels": label}])
+            >>> metric.curve(0.75, class_names=["cat"])[0].recall
+            tensor([0.3333, 0.3333, 0.6667], dtype=torch.float64)
+        """
+        settings = self._settings
+        checks.one_of("area", area, list(settings.areas))
+        limit = len(settings.limits) - 1
+        if max_detections is not None:
+            limit = checks.option_index("max_detections", max_detections, settings.limits)
+        place = self._place(iou_threshold)
+        check_names(class_names)
+        with self._all_ranks():
+            numbers = self._numbers(self._columns(), iou_type)
+        names = self._report.class_names if class_names is None else class_names
+        return curves_of_coco(numbers, area, limit, place, names)
+
+    @property
+    def _usual_settings(self) -> Mapping[str, Any]:
+        return vars(default_settings(self.iou_type))
+
+    def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
+        numbers = self._numbers(columns, iou_type)
+        ap, ar = numbers.of_categories()
+        values = {"ap_50": numbers.of_categories_at(0.5), "ap_75": numbers.of_categories_at(0.75), "ar": ar}
+        return numbers.matches, numbers.labels, {"ap": ap, **values}
+
+    @property
+    def _class_names(self) -> ClassNames:
+        return self._report.class_names
+
+    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
+        numbers = self._numbers(columns, iou_type, micro=self._settings.average == "micro" and not per_class)
+        return ClassMatches(numbers.matches, numbers.levels, numbers.labels)
+
+    def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
+        self._check_iou_type(iou_type)
+        if self._settings.stored is not None and self._settings.stored.micro and not micro:
+            raise ValueError("`match='update'` with `average='micro'` knows no classes; give `match='compute'`")
+        return self._matched_here(columns, iou_type or self._settings.iou_types[0], micro=micro)
+
+    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
+        micro, by_class = self._settings.average == "micro", self._report.class_metrics
+        numbers = self._numbers(columns, iou_type, micro=micro)
+        each = self._numbers(columns, iou_type) if micro and by_class else numbers
+
+        def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
+            here = numbers.of_slices(kept)
+            table = here.summary()
+            if by_class:
+                table |= self._report.of_classes(each.of_slices(kept) if micro else here, torch.float64)
+            return here.matches, table
+
+        return values
+
+    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+        settings = self._settings
+        numbers = coco.match(settings, columns, settings.iou_types[0], micro=settings.average == "micro")
+        return numbers.labels, numbers.matches
+
+    def _matched_here(
+        self, columns: Columns, kind: Kind, *, micro: bool = False, shares: Shares | None = None
+    ) -> CocoNumbers:
+        """Return the matches of images, which are cached until the state changes."""
+
+        def match() -> CocoNumbers:
+            return coco.match(self._settings, columns, kind, micro=micro, shares=shares)
+
+        return self._once(match, kind, micro) if shares is None else match()
 
 
 _settings_of = cached.settings_cache(settings_of)
@@ -135,9 +239,6 @@ class MeanAveragePrecision(CocoMetric):
     )
     warn_on_many_detections: bool = True
 
-    coco_to_tm = coco_to_tm
-    tm_to_coco = tm_to_coco
-
     @renamed_keywords(area_as_given="use_given_area")
     def __init__(
         self,
@@ -199,6 +300,59 @@ class MeanAveragePrecision(CocoMetric):
                 UserWarning,
             )
         self._add(columns, broken, sample_ids)
+
+    def coco_to_tm(
+        self,
+        coco_preds: str,
+        coco_target: str,
+        iou_type: Literal["bbox", "segm", "keypoints"] | tuple[Literal["bbox", "segm"], ...] = ("bbox",),
+        backend: str = "pycocotools",  # noqa: ARG002
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Read COCO's files as input of ``update``, as torchmetrics' method of this name does.
+
+        Boxes are xywh, as in the files, whatever the ``box_format`` of the metric is: pass them to a metric with
+        ``box_format="xywh"``. Numbers are rounded to float32. Images have the order of the annotations, which decides
+        ties. Both can change the fifth digit of mAP. :func:`torch_ap.detection.files.coco.read_coco` returns float64
+        in pycocotools' order, and masks as run-length codes, which require less memory.
+
+        Args:
+            coco_preds: path of the JSON list of detections.
+            coco_target: path of the JSON with ``images``, ``annotations`` and ``categories``.
+            iou_type: "bbox" for ``boxes``, "segm" for ``masks``, or both; "keypoints", which torchmetrics lacks, in
+                float64 and ascending by image id.
+            backend: ignored; accepted so that calls need no change.
+
+        Returns:
+            Predictions and targets, one dict per image, in the order of the annotations: ``boxes`` (N, 4), ``scores``
+            and ``area`` float32, ``labels`` and ``iscrowd`` int32, ``masks`` (N, H, W) uint8. The images without
+            annotations come last. torchmetrics leaves them out, and with them all their false positives.
+
+        Raises:
+            ValueError: as :func:`torch_ap.detection.files.coco.read_coco`.
+        """
+        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+        return coco_files.images_of_files(coco_preds, coco_target, kinds)
+
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write the images of all processes as COCO's files, as torchmetrics' method of this name does.
+
+        Args:
+            name: path of the files without ``_preds.json`` and ``_target.json``.
+
+        Raises:
+            ValueError: for other shapes than boxes and masks, for a function ``iou``, and with ``match="update"``.
+        """
+        self._check_shapes_kept("tm_to_coco")
+        if self._settings.own_iou is not None or not {"bbox", "segm", "boundary"}.issuperset(self.iou_type):
+            raise ValueError(
+                "`iou_type` must be 'bbox', 'segm' or 'boundary' for COCO's files, without a function `iou`"
+            )
+        with self._all_ranks():
+            names = self._report.class_names or {}
+            named = names if isinstance(names, Mapping) else dict(enumerate(names))
+            coco_files.write_files(
+                name, self._columns(), self.box_format, named, use_given_area=self._settings.use_given_area
+            )
 
     @property
     def _can_exchange(self) -> bool:

@@ -30,8 +30,7 @@ from torch_ap.detection.matching.candidate_pairs import Ranked, descending
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import ShapeSettings, place_of_threshold
 from torch_ap.detection.matching.stored import OTHERS, StoredMatches
-from torch_ap.detection.metrics.image_sample import ImageSample
-from torch_ap.detection.metrics.slices import SlicedSample
+from torch_ap.detection.metrics.image_sample import ImageSample, SlicedSample
 
 
 class ClassShares:
@@ -223,14 +222,8 @@ class ImageState(RankingMetric):
         """
         raise NotImplementedError
 
-    def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
-        """Return the table of classes without intervals, for the present images.
-
-        Args:
-            place: index of the IoU threshold.
-            score: the lowest score that counts.
-            iou_type: one of several ``iou_type``; None for the first.
-        """
+    def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
+        """Return the matches of images, the labels, and AP and related values of each class."""
         raise NotImplementedError
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:

@@ -10,7 +10,7 @@ from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.matching.shapes import AreaRanges
-from torch_ap.detection.metrics.coco_metric import CocoMetric
+from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.rules.coco import Report
 from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of, usual_limit
 

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.class_names import label_names
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.detection.errors.images import per_image as rows_of
 from torch_ap.detection.metrics.image_sample import confidence_interval
@@ -62,7 +63,12 @@ def per_class(
     place, score = self._place(iou_threshold), checks.number("score_threshold", score_threshold)
     checks.boolean("interval", interval)
     with self._all_ranks():
-        table = self._class_table(place, score, iou_type)
+        matches, labels, values = self._class_values(self._columns(), iou_type)
+    tp, fp = matches.counts_at(0, place, score)
+    truths, detections = matches.relevant[0].clone(), matches.edges.diff()
+    columns = {**values, "ground_truths": truths, "detections": detections, "tp": tp, "fp": fp}
+    table: dict[str, Any] = {"class": labels.clone(), "name": label_names(labels, self._class_names)}
+    table |= {name: column[: len(labels)] for name, column in columns.items()}
     if not interval:
         return table
     ends = confidence_interval(

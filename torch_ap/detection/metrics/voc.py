@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.class_names import ClassNames, check_names, label_names
+from torch_ap.core.base.class_names import ClassNames, check_names
 from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.ranking import segments
 from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_voc
 from torch_ap.detection.inputs.images import Columns, Images, OwnSimilarity
@@ -113,19 +112,10 @@ class VocMetric(DetectionMetric):
         names: ClassNames = self.class_names
         return names
 
-    def _class_table(self, place: int, score: float, iou_type: str | None) -> dict[str, Any]:
+    def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
         self._check_iou_type(iou_type)
-        labels, matches = self._matched_here(self._columns())
-        tp, fp = matches.counts_at(0, place, score)
-        columns = {
-            "ap": self._settings.average_precision(matches.curve(0)).mean(0),
-            "ground_truths": matches.relevant[0].clone(),
-            "detections": segments.count(matches.ranked.category, matches.categories),
-            "tp": tp,
-            "fp": fp,
-        }
-        known = {"class": labels.clone(), "name": label_names(labels, self.class_names)}
-        return known | {name: column[: len(labels)] for name, column in columns.items()}
+        labels, matches = self._matched_here(columns)
+        return matches, labels, {"ap": self._settings.average_precision(matches.curve(0)).mean(0)}
 
 
 class VOCMeanAveragePrecision(VocMetric):

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
-from torch_ap.core.base.class_names import ClassNames, check_names, label_names, unique_label_names
-from torch_ap.core.ranking import order, segments
+from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
+from torch_ap.core.ranking import order
 from torch_ap.detection.inputs.images import Columns, Kind, distinct_labels, image_ids, narrow_to_int32
 from torch_ap.detection.matching import assignment, candidate_pairs, stored
 from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs
@@ -220,31 +220,6 @@ def zero_dimensional(results: dict[str, Any]) -> dict[str, Any]:
         name: value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
         for name, value in results.items()
     }
-
-
-def per_class(numbers: CocoNumbers, class_names: ClassNames, place: int, score_threshold: float) -> dict[str, Any]:
-    """Return a table with one row per class, as a dictionary of columns.
-
-    Args:
-        numbers: the numbers with macro averaging.
-        class_names: names of the labels.
-        place: the index of the IoU threshold of ``tp`` and ``fp``.
-        score_threshold: the minimum score of detections counted in ``tp`` and ``fp``.
-    """
-    ap, ar = numbers.of_categories()
-    tp, fp = numbers.matches.counts_at(0, place, score_threshold)
-    columns = {
-        "ap": ap,
-        "ap_50": numbers.of_categories_at(0.5),
-        "ap_75": numbers.of_categories_at(0.75),
-        "ar": ar,
-        "ground_truths": numbers.matches.relevant[0].clone(),
-        "detections": segments.count(numbers.matches.ranked.category, numbers.matches.categories),
-        "tp": tp,
-        "fp": fp,
-    }
-    head = {"class": numbers.labels.clone(), "name": label_names(numbers.labels, class_names)}
-    return head | {name: column[: len(numbers.labels)] for name, column in columns.items()}
 
 
 def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool) -> dict[tuple[int, int], Any]:
