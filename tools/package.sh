@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Build the sdist, and the wheel from it, into dist/; look at what they hold; install the wheel into an environment that
-# has nothing else but what it asks for; test it there, from a folder without the source.
+# Build the sdist, and the wheel from it, in dist/. Check their contents. Install the wheel and its requirements in a new
+# environment, and test it there, in a folder without the source.
 #
-#   tools/package.sh            a part of the tests
-#   tools/package.sh --full     all of them
-#   tools/package.sh --tag v1   the same, of a version that the tag must name
+#   tools/package.sh            some of the tests
+#   tools/package.sh --full     all tests
+#   tools/package.sh --tag v1   also check that the tag names the version
 #
-# PYTHON names the interpreter, by default python3.
+# PYTHON is the interpreter (default: python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset PYTEST_ADDOPTS PYTHONPATH
@@ -31,17 +31,17 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# what builds has an environment of its own, too: twine's dependencies are not those of whoever calls this
+# build and twine have their own environment, because their dependencies may conflict with the caller's packages
 "$python" -m venv "$work/tools"
 "$work/tools/bin/pip" install --quiet --no-compile build 'setuptools>=77' twine
-isolated=(--no-isolation) # with that setuptools, not another one just like it
+isolated=(--no-isolation) # use the setuptools installed above
 [ -z "$full" ] || isolated=()
 rm -rf dist
 "$work/tools/bin/python" -m build "${isolated[@]}" >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
 "$work/tools/bin/python" -m twine check --strict dist/*
 sdist=dist/torch_ap-$version.tar.gz wheel=dist/torch_ap-$version-py3-none-any.whl
 
-# the sdist: what git tracks, and what setuptools adds; the wheel: the package, and what is said of it
+# the sdist contains the files that git tracks and the files of setuptools; the wheel contains the package and its metadata
 tar -xzf "$sdist" -C "$work"
 mv "$work/torch_ap-$version" "$work/source"
 diff <(git ls-files | LC_ALL=C sort) \
@@ -57,7 +57,7 @@ rm -r torch_ap
 if [ -n "$full" ]; then
     pip install --quiet --no-compile -c constraints.txt "$wheel[test]"
     tests=(-n 2 tests)
-else # what the wheel asks for, and no more, but for what runs the tests
+else # only the requirements of the wheel, and the packages that run the tests
     pip install --quiet --no-compile -c constraints.txt "$wheel" hypothesis pytest pytest-xdist
     tests=(-q tests/core/test_average_precision.py tests/test_layers.py tests/apps/test_package.py)
 fi
@@ -65,7 +65,7 @@ pip check
 torch-ap --version | grep -x "torch-ap $version"
 case $(python -c 'import torch_ap; print(torch_ap.__file__)') in
 "$work"/clean/*) ;;
-*) echo "What is tested is not the wheel" >&2 && exit 1 ;;
+*) echo "The tested package is not the wheel" >&2 && exit 1 ;;
 esac
 pytest "${tests[@]}"
 [ -z "$full" ] || pytest -q --pyargs torch_ap

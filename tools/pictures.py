@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages: each is what the block of code above it draws.
+"""Draw the pictures of the pages again. The block of code above a picture draws it.
 
 Run: python -m tools.pictures  (needs the extras `plot` and `test`, whose packages the pages use)
 """
@@ -14,18 +14,18 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent
 STYLE = {
-    "axes.prop_cycle": plt.cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7"]),  # Okabe & Ito: for all eyes
+    "axes.prop_cycle": plt.cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7"]),  # Okabe & Ito: for colour-blind readers
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,
     "figure.figsize": (7, 3.6),
     "font.size": 10,
-    "svg.hashsalt": "torch_ap",  # the same file from the same picture
+    "svg.hashsalt": "torch_ap",  # equal pictures give equal files
 }
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
-    """Return the executed blocks of a page: "python" or "console", the code, and the picture below it, if any."""
+    """Yield the executed blocks of a page: "python" or "console", the code, and the picture below it, if any."""
     pattern = r"^```(python|console)\n(.*?)^```|^!\[[^]]*\]\((pictures/\S+)\)"
     found = re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     for (kind, code, _), (_, _, picture) in zip(found, [*found[1:], ("", "", "")], strict=False):
@@ -33,14 +33,14 @@ def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
             yield kind, code, page.parent / picture if picture else None
 
 
-def drawn() -> Figure:
-    """Return the one figure that a block has drawn."""
+def current_figure() -> Figure:
+    """Return the only open figure, or raise ValueError."""
     (number,) = plt.get_fignums()
     return plt.figure(number)
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Draw the pictures of all pages."""
     mpl.use("agg")
     for page in sorted((ROOT / "docs").glob("*.md")):
         names: dict[str, object] = {}
@@ -51,7 +51,7 @@ def main() -> None:
             for _, code, path in steps:
                 exec(code, names)
                 if path:
-                    drawn().savefig(path, metadata={"Date": None})
+                    current_figure().savefig(path, metadata={"Date": None})
                     print(path.relative_to(ROOT), file=sys.stderr)
                 plt.close("all")
 

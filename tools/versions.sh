@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The whole suite on the oldest versions that pyproject.toml allows, or on the newest that pip finds, in an
-# environment of its own under .versions (a few GB). Not in CI: what was run, and when, stands in CONTRIBUTING.md.
+# Run all tests with the oldest versions that pyproject.toml allows, or with the newest that pip finds, in a separate
+# environment under .versions (a few GB). CI does not run this script; CONTRIBUTING.md lists the results.
 #
 #   tools/versions.sh oldest [PYTHON]   every "name>=x" as name==x
-#   tools/versions.sh newest [PYTHON]   nothing held back
+#   tools/versions.sh newest [PYTHON]   without upper limits
 #
-# PYTHON is an interpreter, by default python3.10 for the oldest and python3 for the newest. What follows a `--` goes to
-# pytest. ENVIRONMENT names another folder of the environment; one that is there is used again, and brought up to date.
+# PYTHON is the interpreter (default: python3.10 for oldest, python3 for newest). Arguments after `--` are passed to pytest.
+# ENVIRONMENT is the folder of the environment; an existing environment is updated and used again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,7 +32,7 @@ environment=${ENVIRONMENT:-.versions/$which-$("$python" -c 'import sys; print("%
 constraints=$environment/constraints.txt
 : >"$constraints"
 if [ "$which" = oldest ]; then
-    # the floors of what this package and its tests need, and of no other extra
+    # the oldest versions of the dependencies of the package and of the extra `test`
     python - >"$constraints" <<'EOF'
 import pathlib
 import re
@@ -48,14 +48,14 @@ def floors(key):
             yield from floors(extra)
 
 
-# of this one matplotlib 3.9 and 3.10 call what 3.3 deprecates
+# matplotlib 3.9 and 3.10 call functions that pyparsing 3.3 deprecates
 print(*sorted({*floors("dependencies"), *floors("test")}), "pyparsing<3.3", sep="\n")
 EOF
 fi
 warnings=()
 if [ "$which" = oldest ]; then
-    # what old libraries do is deprecated by younger ones, which pip chooses; an old Hypothesis takes NumPy's generator
-    # for one that may be lost, as conftest hides what is imported from the search for garbage
+    # old libraries call deprecated functions of newer ones; an old Hypothesis warns that NumPy's generator may be lost,
+    # because conftest excludes imported objects from garbage collection
     warnings=(-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::hypothesis.errors.HypothesisWarning)
 fi
 pip install --quiet --upgrade --upgrade-strategy eager -c "$constraints" -e '.[test]'
