@@ -1,8 +1,8 @@
 """Test whether the average precision of two models on one validation set differs by more than chance.
 
-Real data: scikit-learn's digits, "is it an 8?", from every third pixel. Both models score the same images, so their
-difference is known more precisely than either value. The difference can be clear although the intervals overlap. The
-script prints the numbers and draws them in compare_models.png.
+Real data: scikit-learn's digits, "is it an 8?", from every third pixel. Both models score the same images, so the
+standard error of the difference is smaller than the errors of the two values. The difference can be clear although the
+intervals overlap. The script prints the numbers and draws them in compare_models.png.
 
 Run: python examples/compare_models.py
 
