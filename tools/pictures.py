@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent
 STYLE = {
-    "axes.prop_cycle": plt.cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7"]),  # Okabe & Ito, for colour-blind
+    "axes.prop_cycle": plt.cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7"]),  # Okabe & Ito
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.constrained_layout.use": True,
