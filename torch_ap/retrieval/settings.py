@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, cached, checks
 from torch_ap.core.base.messages import warn_caller
-from torch_ap.core.base.options import Action, MissingQueries, NumRelevant
+from torch_ap.core.base.options import Action, MissingQueries, NumRelevant, with_keywords_of
 from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures import averaging, lists
@@ -23,8 +23,6 @@ from torch_ap.core.ranking import few_items, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.inputs import QueryInputs
 from torch_ap.retrieval.rankings import Rankings, rank_queries
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 MISSING = {"neg": 0.0, "skip": math.nan, "error": math.nan}  # value of a query with judgements and without items
 GM_FLOOR = 1e-5
@@ -305,21 +303,8 @@ def _settings(empty_target_action: str, missing: str, **inputs: Any) -> MeasureS
     )
 
 
-def with_batch_options(function: F, *others: inspect.Parameter) -> F:
-    """Replace ``**options`` in the signature and annotations of a function by the keywords of :func:`rank_batch`."""
-    signature = inspect.signature(function)
-    *own, _ = signature.parameters.values()
-    options = (*inspect.signature(rank_batch).parameters.values(), *others)
-    added = [x for x in options if x.kind is x.KEYWORD_ONLY and x.name not in signature.parameters]
-    function.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-    hints = {x.name: x.annotation for x in (*own, *added)}
-    function.__annotations__ = {**hints, "return": signature.return_annotation}
-    return function
-
-
-def with_query_options(function: F) -> F:
-    """Replace ``**options`` by the keywords of :func:`rank_batch`, and ``dtype``."""
-    return with_batch_options(function, inspect.signature(evaluate_queries).parameters["dtype"])
+with_batch_options = with_keywords_of(rank_batch)
+with_query_options = with_keywords_of(rank_batch, evaluate_queries)
 
 
 def _evaluate_plain(measure: Any, preds: Any, target: Any, dtype: torch.dtype | None) -> Tensor | None:

@@ -94,16 +94,17 @@ def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-def with_keywords_of(template: Callable[..., Any], *, open_ended: bool = False) -> Callable[[F], F]:
-    """Return a decorator that lists the keywords of another function in a signature in place of ``**options``.
+def with_keywords_of(*templates: Callable[..., Any], open_ended: bool = False) -> Callable[[F], F]:
+    """Return a decorator that lists the keywords of other functions in a signature in place of ``**options``.
 
-    The decorated function passes its options on to ``template``. ``help()`` and editors show all keywords.
+    The decorated function passes its options on to the templates. ``help()`` and editors show all keywords.
 
     Args:
-        template: function with keyword-only arguments.
+        templates: functions with keyword-only arguments.
         open_ended: whether the decorated function accepts further keywords.
     """
-    keywords = [x for x in inspect.signature(template).parameters.values() if x.kind is x.KEYWORD_ONLY]
+    parameters = (x for template in templates for x in inspect.signature(template).parameters.values())
+    keywords = [x for x in parameters if x.kind is x.KEYWORD_ONLY]
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)

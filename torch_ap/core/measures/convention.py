@@ -1,8 +1,7 @@
 """Conventions: the settings that distinguish the numbers called average precision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -23,26 +22,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 _AREAS = {"all-points": interpolation.area_over_all_points, "trapezoid": interpolation.trapezoid}
 
 
-def _precision_at_named_levels(name: str, curve: HitCurve) -> tuple[Tensor, Tensor]:
-    levels = interpolation.recall_levels(name, curve.m.device)
-    return levels, interpolation.precision_at_levels(curve, levels)
-
-
-def _precision_at_trec_levels(version: int, curve: HitCurve) -> tuple[Tensor, Tensor]:
-    levels = interpolation.recall_levels("11-point", curve.m.device)
-    return levels, interpolation.precision_at_hits(curve, interpolation.trec_cuts(curve.m, levels, version))
-
-
-_AT_LEVELS: dict[str, Callable[[HitCurve], tuple[Tensor, Tensor]]] = {
-    **{
-        name: partial(_precision_at_named_levels, name)
-        for name in ("11-point", "11-point-arange", "40-point", "101-point")
-    },
-    "nuscenes": interpolation.nuscenes_precision,
-    "11-point-trec9": partial(_precision_at_trec_levels, 9),
-    "11-point-trec10": partial(_precision_at_trec_levels, 10),
-}
-INTERPOLATIONS = (*_AT_LEVELS, *_AREAS, None)
+_TREC_VERSIONS = {"11-point-trec9": 9, "11-point-trec10": 10}
 
 
 _DIVISOR_TEXTS = {
@@ -63,6 +43,7 @@ _INTERPOLATION_TEXTS = {
     "all-points": "the area under the interpolated precision-recall curve, as in VOC from 2010 on",
     "trapezoid": "the area under straight lines between the points of the precision-recall curve",
 }
+INTERPOLATIONS = (*_INTERPOLATION_TEXTS, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +192,7 @@ class Convention(Measure):
     @property
     def has_levels(self) -> bool:
         """Whether the AP is a mean over recall levels."""
-        return isinstance(self.interpolation, Tensor) or self.interpolation in _AT_LEVELS
+        return isinstance(self.interpolation, Tensor) or self.interpolation not in (None, *_AREAS)
 
     def at_levels(self, curve: HitCurve) -> tuple[Tensor, Tensor]:
         """Return the (L,) recall levels of this AP, and the (S, L) precision of each ranking there.
@@ -219,11 +200,18 @@ class Convention(Measure):
         Args:
             curve: S rankings with resolved ties.
         """
-        if isinstance(self.interpolation, Tensor):
-            levels = self.interpolation.to(curve.m.device)
+        name, device = self.interpolation, curve.m.device
+        if isinstance(name, Tensor):
+            levels = name.to(device)
             return levels, interpolation.precision_at_levels(curve, levels)
-        assert self.interpolation is not None
-        return _AT_LEVELS[self.interpolation](curve)
+        assert name is not None
+        if name == "nuscenes":
+            return interpolation.nuscenes_precision(curve)
+        levels = interpolation.recall_levels(name.partition("-trec")[0], device)
+        if name in _TREC_VERSIONS:
+            cuts = interpolation.trec_cuts(curve.m, levels, _TREC_VERSIONS[name])
+            return levels, interpolation.precision_at_hits(curve, cuts)
+        return levels, interpolation.precision_at_levels(curve, levels)
 
 
 PLAIN = Convention(ties="grouped")

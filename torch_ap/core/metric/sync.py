@@ -15,10 +15,11 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from torch_ap.core.base import arrays
@@ -26,17 +27,11 @@ from torch_ap.core.metric import state as states
 from torch_ap.core.metric.exchange import Ranks, raise_everywhere
 
 _thread = threading.local()
-_metrics: "weakref.WeakValueDictionary[int, SharesState]" = weakref.WeakValueDictionary()
+_metrics: "weakref.WeakValueDictionary[int, Metric]" = weakref.WeakValueDictionary()
 
 
-class SharesState(Protocol):
-    """Metric whose ``first_violation`` is the same tensor in the metrics that share its state, and in no others."""
-
-    first_violation: Tensor
-
-
-def register(metric: SharesState) -> None:
-    """Register a metric for its lifetime."""
+def register(metric: Metric) -> None:
+    """Register a metric for its lifetime; metrics with one state have the same tensor ``first_violation``."""
     _metrics[id(metric)] = metric
 
 
@@ -46,11 +41,6 @@ class _Stored(NamedTuple):
     state: Sequence[tuple["weakref.ref[Tensor]", int]]
     result: Mapping[str, Any]
     others: list[None]
-
-
-def new_token() -> int:
-    """Return a unique number of a synchronization."""
-    return 1 + secrets.randbits(62)
 
 
 def token_of(kind: Hashable, state: Sequence[Tensor]) -> int:
@@ -113,7 +103,7 @@ def synchronize(metric: Any, dist_sync_fn: Callable[..., Any], group: Any) -> No
     kind = (type(metric)._exchange, metric._exchange_key) if exchanges else dist_sync_fn, group
     state, names = metric._tensors(), metric._lists
     local, failure = _joined_here(metric, names)
-    tokens = [token_of(kind, state), new_token()]
+    tokens = [token_of(kind, state), 1 + secrets.randbits(62)]
     header = states.header(metric._identity, names, None if failure else local)
     headers = [x.tolist() for x in gather(torch.tensor([*tokens, *header], device=metric.device))]
     if not all(words[2] for words in headers):

@@ -8,9 +8,6 @@ create new bins, so scores may come in any order. The bins of the rankings with 
 short rankings stay exact.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -62,7 +59,13 @@ class ScoreBins:
         """
         values, rankings, place = _distinct_scores(scores.numpy(), None if ranking is None else ranking.numpy())
         old_bins = len(self.low)
-        parts = (rankings, values, values, *(_sum_amounts(place, len(values), x) for x in _amounts(relevant, weights)))
+        hit = relevant.numpy() == 1
+        if weights is None:
+            items, hits = (np.bincount(x, minlength=len(values)) for x in (place, place[hit]))
+        else:
+            amounts = weights.numpy()
+            items, hits = (np.bincount(place, x, len(values)) for x in (amounts, np.where(hit, amounts, 0.0)))
+        parts = (rankings, values, values, items, hits)
         columns = {
             name: np.concatenate([getattr(self, name).astype(x.dtype), x])
             for name, x in zip(_NAMES, parts, strict=True)
@@ -160,18 +163,6 @@ def _is_inside_previous_bin(is_bin: Array, ranking: Array, low: Array, high: Arr
     inside = ~is_bin & (last >= 0)
     inside &= (ranking[last] == ranking) & (low <= high[last])
     return inside
-
-
-def _amounts(relevant: Tensor, weights: Tensor | None) -> Iterator[Any]:
-    """Yield the amount that each item adds to the items, then to the hits; None means 1 each."""
-    hit = relevant.numpy() == 1
-    yield None if weights is None else weights.numpy()
-    yield hit if weights is None else np.where(hit, weights.numpy(), 0.0)
-
-
-def _sum_amounts(place: Array, size: int, amount: Any) -> Array:
-    sums = np.bincount(place, amount, size)
-    return sums if amount is not None and amount.dtype == np.float64 else np.rint(sums).astype(np.int64)
 
 
 def _max_bins_per_ranking(sizes: Array, total: int) -> int:
