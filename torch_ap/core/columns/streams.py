@@ -1,8 +1,8 @@
-"""Shared parts of the table readers: streams, names of columns, batches of rows, and pyarrow, imported on first use."""
+"""Shared parts of the table readers: streams, selected columns, batches of rows, and pyarrow, imported on first use."""
 
 import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -16,12 +16,35 @@ STANDARD_INPUT = "-"
 LONGEST_LINE = 1 << 20
 
 
+class Selection(NamedTuple):
+    """The columns to read from a table.
+
+    Attributes:
+        path: path of the file, for messages.
+        columns: names of the columns.
+        numbers: names of the columns of numbers; text formats give the other columns as text.
+    """
+
+    path: str | Path
+    columns: Sequence[str]
+    numbers: Collection[str]
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise ValueError unless each column occurs once among the names of a table."""
+        for name in self.columns:
+            if names.count(name) > 1:
+                raise ValueError(f"{self.path}: must have one column {short_repr(name)}, got {names.count(name)}")
+            if name not in names:
+                hint, all_names = suggest_name(name, names), short_repr(", ".join(names))[1:-1]
+                raise ValueError(f"{self.path}: has no column {short_repr(name)}{hint}; its columns are {all_names}")
+
+
 class Batch(NamedTuple):
-    """Some rows of a table without pyarrow, in place of its record batch.
+    """Rows of a table that were read without pyarrow, with the interface of its record batches.
 
     Attributes:
         num_rows: number of rows.
-        columns: list of values (None for a missing one) or array of each column.
+        columns: values by column, a list (None for a missing value) or an array.
     """
 
     num_rows: int
@@ -133,15 +156,3 @@ def first_line(error: BaseException) -> str:
 def seekable(stream: io.BufferedReader) -> Any:
     """Return the stream for readers that seek; a pipe is read to its end first."""
     return stream if stream.seekable() else io.BytesIO(stream.read())
-
-
-def check_names(path: str | Path, names: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise ValueError unless each of the columns occurs once among the names of a table."""
-    for name in columns:
-        if names.count(name) > 1:
-            raise ValueError(f"{path}: must have one column {short_repr(name)}, got {names.count(name)}")
-        if name not in names:
-            listed = short_repr(", ".join(names))[1:-1]
-            raise ValueError(
-                f"{path}: has no column {short_repr(name)}{suggest_name(name, names)}; its columns are {listed}"
-            )

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -17,7 +17,7 @@ from typing import Any
 
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns import literals
-from torch_ap.core.columns.streams import LONGEST_LINE, Batch, check_names, first_line, has_pyarrow, pyarrow
+from torch_ap.core.columns.streams import LONGEST_LINE, Batch, Selection, first_line, has_pyarrow, pyarrow
 from torch_ap.core.columns.text import MARK, unzipped
 
 _BLOCK = 1 << 21
@@ -61,20 +61,17 @@ def _csv_names(source: Any, path: str | Path, delimiter: str) -> list[str]:
     return [name.strip() for name in names]
 
 
-def separated_values(
-    delimiter: str, stream: io.BufferedReader, path: str | Path, columns: Sequence[str], numbers: Collection[str]
-) -> Iterator[Any]:
+def separated_values(delimiter: str, stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
     """Yield batches of separated values, whose first line names the columns: numbers as float64, other text."""
     source = unzipped(stream)
-    names = _csv_names(source, path, delimiter)
-    check_names(path, names, columns)
+    names = _csv_names(source, selection.path, delimiter)
+    selection.check_names(names)
     batches = _arrow_batches if has_pyarrow() else _python_batches
-    yield from batches(source, path, names, columns, numbers, delimiter)
+    yield from batches(source, selection, names, delimiter)
 
 
-def _arrow_batches(
-    source: Any, path: str | Path, names: list[str], columns: Sequence[str], numbers: Collection[str], delimiter: str
-) -> Iterator[Any]:
+def _arrow_batches(source: Any, selection: Selection, names: list[str], delimiter: str) -> Iterator[Any]:
+    path, columns, numbers = selection
     arrow, reader = pyarrow(), import_module("pyarrow.csv")
     ragged: list[Any] = []
 
@@ -103,9 +100,8 @@ def _arrow_batches(
             raise
 
 
-def _python_batches(
-    source: Any, path: str | Path, names: list[str], columns: Sequence[str], numbers: Collection[str], delimiter: str
-) -> Iterator[Batch]:
+def _python_batches(source: Any, selection: Selection, names: list[str], delimiter: str) -> Iterator[Batch]:
+    path, columns, numbers = selection
     lines = io.TextIOWrapper(source, "utf-8", errors="surrogateescape", newline="")
     records, row = filter(None, csv.reader(lines, delimiter=delimiter)), 1
     try:
@@ -185,15 +181,14 @@ def _parse_numbers(texts: Any, number: Callable[[int, str], float | None], row: 
 # -- lines of JSON
 
 
-def json_lines(
-    stream: io.BufferedReader, path: str | Path, columns: Sequence[str], numbers: Collection[str]
-) -> Iterator[Any]:
+def json_lines(stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
     """Yield batches of objects of one line each. The first object defines the types of the columns."""
+    path, columns, numbers = selection
     row, kinds, decode = 1, dict[str, str](), _decoder(columns)
     for block in _blocks(unzipped(stream)):
         if not kinds:
             first = _object(block.lstrip().partition(b"\n")[0], f"{path}, line 1", decode)
-            check_names(path, list(first), columns)
+            selection.check_names(list(first))
             where = f"{path}, row 1: column "
             kinds = {name: _kind(first[name], name in numbers, where + short_repr(name)) for name in columns}
         batch = _arrow_batch(block, kinds) if has_pyarrow() else None

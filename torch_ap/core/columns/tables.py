@@ -36,7 +36,7 @@ from torch_ap.core.columns.columns import Progress
 from torch_ap.core.columns.streams import (
     STANDARD_INPUT,
     Batch,
-    check_names,
+    Selection,
     distinct_values,
     first_line,
     flat_numbers,
@@ -80,12 +80,12 @@ def batches(
         ModuleNotFoundError: for Parquet and Arrow without pyarrow.
     """
     form = form or _suffix_form(path)
-    columns = list(dict.fromkeys(columns))
+    selection = Selection(path, list(dict.fromkeys(columns)), numbers)
     with open_stream(path) as stream:
         broken = (OSError, *_BROKEN, *([pyarrow().ArrowException] if has_pyarrow() else []))
         size = os.fstat(stream.fileno()).st_size
         try:
-            for batch in _READERS[form](stream, path, columns, numbers):
+            for batch in _READERS[form](stream, selection):
                 yield batch
                 if progress is not None and stream.seekable():
                     progress(min(stream.tell(), size), size)
@@ -123,46 +123,43 @@ def _suffix_form(path: str | Path) -> str:
     return SUFFIXES[suffix]
 
 
-def _parquet(
-    stream: io.BufferedReader, path: str | Path, columns: Sequence[str], _numbers: Collection[str]
-) -> Iterator[Any]:
+def _parquet(stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
     pyarrow()
     file = import_module("pyarrow.parquet").ParquetFile(seekable(stream), pre_buffer=False)
-    check_names(path, file.schema_arrow.names, columns)
-    for batch in file.iter_batches(_ROWS, columns=list(columns)):
-        yield batch.select(columns)
+    selection.check_names(file.schema_arrow.names)
+    for batch in file.iter_batches(_ROWS, columns=list(selection.columns)):
+        yield batch.select(selection.columns)
 
 
-def _arrow(
-    stream: io.BufferedReader, path: str | Path, columns: Sequence[str], _numbers: Collection[str]
-) -> Iterator[Any]:
+def _arrow(stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
     pyarrow()
     ipc = import_module("pyarrow.ipc")
     if stream.peek(6)[:6] == b"ARROW1":
         source = seekable(stream)
         names = ipc.open_file(source).schema.names
-        check_names(path, names, columns)
-        file = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=[names.index(x) for x in columns]))
+        selection.check_names(names)
+        file = ipc.open_file(
+            source, options=ipc.IpcReadOptions(included_fields=[names.index(x) for x in selection.columns])
+        )
         parts = map(file.get_batch, range(file.num_record_batches))
     else:
         parts = ipc.open_stream(stream)
-        check_names(path, parts.schema.names, columns)
+        selection.check_names(parts.schema.names)
     for batch in parts:
         for first in range(0, batch.num_rows, _ROWS):
-            yield batch.select(columns).slice(first, _ROWS)
+            yield batch.select(selection.columns).slice(first, _ROWS)
 
 
-def _npz(
-    stream: io.BufferedReader, path: str | Path, columns: Sequence[str], _numbers: Collection[str]
-) -> Iterator[Any]:
+def _npz(stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
     with zipfile.ZipFile(seekable(stream)) as archive:
-        check_names(path, [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")], columns)
-        arrays = [_chunks(archive, name, path) for name in columns]
+        selection.check_names([name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")])
+        arrays = [_chunks(archive, name, selection.path) for name in selection.columns]
         for parts in itertools.zip_longest(*arrays, fillvalue=()):
             if len(set(map(len, parts))) > 1:
-                raise ValueError(f"{path}: its arrays {', '.join(map(short_repr, columns))} must be of equal length")
+                listed = ", ".join(map(short_repr, selection.columns))
+                raise ValueError(f"{selection.path}: its arrays {listed} must be of equal length")
             native = (part.astype(part.dtype.newbyteorder("="), copy=False) for part in parts)
-            yield Batch(len(parts[0]), dict(zip(columns, native, strict=True)))
+            yield Batch(len(parts[0]), dict(zip(selection.columns, native, strict=True)))
 
 
 def _chunks(archive: zipfile.ZipFile, name: str, path: str | Path) -> Iterator[Any]:
