@@ -207,7 +207,7 @@ def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, 
     cell = (list(settings.areas).index(area), limit, threshold)
     usual = settings.levels == default_settings(settings.iou_types).levels
     convention = Convention(interpolation="101-point" if usual else numbers.levels)
-    rankings, each = numbers.rankings(*cell), numbers.of_rankings(*cell)
+    rankings, each = numbers.rankings(*cell), numbers.ranking_precision(*cell)
     return _class_curves(rankings, convention, numbers.labels, class_names, each)
 
 

@@ -108,10 +108,10 @@ def _check_lists(columns: Columns) -> Sequence[Tensor | None]:
         "one list": (NOT_EXHAUSTIVE, f"{NOT_EXHAUSTIVE}_per_image"),
     }
     for rule, (name, per_image) in others.items():
-        every = torch.cat([ids, columns[name]])
-        place = torch.searchsorted(every.sort().values, every)  # equal for equal ids, and small
+        all_ids = torch.cat([ids, columns[name]])
+        position = torch.searchsorted(all_ids.sort().values, all_ids)  # equal for equal ids, and small
         image = torch.cat([_image_ids(counts, len(ids)), _image_ids(columns[per_image], len(columns[name]))])
-        key = place * (len(counts) + 1) + image
+        key = position * (len(counts) + 1) + image
         wrong = is_among(key[: len(ids)], key[len(ids) :])
         flags.append(rules.check_ids(rule, ("target", NEGATIVE), ids, wrong, counts))
     return flags

@@ -30,9 +30,9 @@ def columns_of_images(
     require_key("target", target, "masks")
     sides = {"detection": _read_side("preds", preds), "ground_truth": _read_side("target", target)}
     sizes = []
-    for place, (d_size, g_size) in enumerate(zip(sides["detection"].sizes, sides["ground_truth"].sizes, strict=True)):
+    for image, (d_size, g_size) in enumerate(zip(sides["detection"].sizes, sides["ground_truth"].sizes, strict=True)):
         if d_size is not None and g_size is not None and d_size != g_size:
-            both = f"`preds[{place}]['masks']` and `target[{place}]['masks']`"
+            both = f"`preds[{image}]['masks']` and `target[{image}]['masks']`"
             raise ValueError(f"{both} must have the same height and width, got {d_size} and {g_size}")
         sizes.append(d_size or g_size or (0, 0))
     columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
@@ -44,27 +44,27 @@ def columns_of_images(
 def _read_side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
     """Return the masks of all images of "preds" or "target"; all run-length codes are decoded in one step."""
     masks = [image["masks"] for image in images]
-    coded = [place for place, x in enumerate(masks) if not isinstance(x, Tensor | DecodedMasks)]
-    for place in coded:
-        if not isinstance(masks[place], list | tuple):
+    coded = [index for index, x in enumerate(masks) if not isinstance(x, Tensor | DecodedMasks)]
+    for index in coded:
+        if not isinstance(masks[index], list | tuple):
             rule = "must be a tensor, or a list of dicts with 'size' and 'counts'"
-            raise_invalid(f"{name}[{place}]['masks']", rule, Plain(type(masks[place]).__name__))
-    codes = [masks[place] for place in coded]
+            raise_invalid(f"{name}[{index}]['masks']", rule, Plain(type(masks[index]).__name__))
+    codes = [masks[index] for index in coded]
 
     def code_name(image: int, mask: int) -> str:
         return f"`{name}[{coded[image]}]['masks'][{mask}]`"
 
-    for place, x in enumerate(masks):
+    for index, x in enumerate(masks):
         if isinstance(x, Tensor):
-            masks[place] = _validate_dense(f"`{name}[{place}]['masks']`", x)
-        if len(masks[place]) != len(images[place]["labels"]):
-            count = len(images[place]["labels"])
-            got = len(masks[place])
-            raise ValueError(f"`{name}[{place}]['masks']` must have one mask for each of {count} labels, got {got}")
+            masks[index] = _validate_dense(f"`{name}[{index}]['masks']`", x)
+        if len(masks[index]) != len(images[index]["labels"]):
+            count = len(images[index]["labels"])
+            got = len(masks[index])
+            raise ValueError(f"`{name}[{index}]['masks']` must have one mask for each of {count} labels, got {got}")
     if len(coded) == len(masks):
         return run_lengths.decode(codes, code_name)
-    for place, image in zip(coded, run_lengths.decode_images(codes, code_name), strict=True):
-        masks[place] = image
+    for index, image in zip(coded, run_lengths.decode_images(codes, code_name), strict=True):
+        masks[index] = image
     return _concatenate_masks(masks)
 
 

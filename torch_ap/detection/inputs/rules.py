@@ -129,7 +129,7 @@ RULES: dict[str, ImageRule] = {
 }
 VALUE_RULES = tuple(rule.text for rule in RULES.values())
 RULE_OF = {"scores": "scores", "area": "area", "row": "size"} | dict.fromkeys(FLAGS, "flags")
-_PLACES = {name: place for place, name in enumerate(RULES)}
+_RULE_INDEX = {name: index for index, name in enumerate(RULES)}
 
 
 def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: Tensor | None) -> Tensor | None:
@@ -285,7 +285,7 @@ def _image_index(row: int, counts: Tensor) -> int:
 
 def _flag(name: str, broken: Tensor) -> Tensor:
     flags = torch.zeros(len(RULES), dtype=torch.bool, device=broken.device)
-    flags[_PLACES[name]] = broken
+    flags[_RULE_INDEX[name]] = broken
     return flags
 
 
@@ -322,8 +322,8 @@ def raise_invalid_column(
         packed: whether a single dict contains all images.
     """
     shape = f"({', '.join(map(str, ('N', *row)))}{'' if row else ','})"
-    for place, value in enumerate(values):
-        where = f"{_dict_of(name, place, packed)}['{key}']"
+    for index, value in enumerate(values):
+        where = f"{_dict_of(name, index, packed)}['{key}']"
         if not isinstance(value, Tensor):
             raise_invalid(where, "must be a tensor", Plain(type(value).__name__))
         if value.numel() and (not value.ndim or value.shape[1:] != row):
@@ -334,8 +334,8 @@ def raise_invalid_column(
             more = ", which int64 does not represent" if value.dtype == torch.uint64 else ""
             more = ", which torch does not sort" if key == "scores" and value.dtype in UNSIGNED else more
             raise_invalid(where, f"must be {kind} tensor", Plain(f"{value.dtype}{more}"))
-        if lengths is not None and len(value) != lengths[place]:
-            raise_invalid(where, f"must have one entry for each of {lengths[place]} scores or labels", len(value))
+        if lengths is not None and len(value) != lengths[index]:
+            raise_invalid(where, f"must have one entry for each of {lengths[index]} scores or labels", len(value))
     devices = sorted({str(value.device) for value in values})
     raise_invalid(f"{key}` in `{name}", "must be on one device", Plain(", ".join(devices)))
 
@@ -370,13 +370,13 @@ def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
 
 def require_key(name: str, items: Sequence[Mapping[str, Any]], key: str, *, packed: bool = False) -> None:
     """Raise ValueError unless every dict has the key; with ``packed``, a single dict contains all images."""
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if key not in item:
-            raise_invalid(_dict_of(name, place, packed), f"must have the key '{key}'", sorted(item, key=str))
+            raise_invalid(_dict_of(name, index, packed), f"must have the key '{key}'", sorted(item, key=str))
 
 
-def _dict_of(name: str, place: int, packed: bool) -> str:
-    return name if packed else f"{name}[{place}]"
+def _dict_of(name: str, index: int, packed: bool) -> str:
+    return name if packed else f"{name}[{index}]"
 
 
 def counts(name: str, value: Any, total: int, key: str = "counts") -> None:

@@ -128,8 +128,8 @@ class CocoMetric(DetectionMetric):
 
     def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
         numbers = self._numbers(columns, iou_type)
-        ap, ar = numbers.of_categories()
-        values = {"ap_50": numbers.of_categories_at(0.5), "ap_75": numbers.of_categories_at(0.75), "ar": ar}
+        ap, ar = numbers.category_means()
+        values = {"ap_50": numbers.category_precision(0.5), "ap_75": numbers.category_precision(0.75), "ar": ar}
         return numbers.matches, numbers.labels, {"ap": ap, **values}
 
     @property
@@ -152,10 +152,10 @@ class CocoMetric(DetectionMetric):
         each = self._numbers(columns, iou_type) if micro and by_class else numbers
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
-            here = numbers.of_slices(kept)
+            here = numbers.slice_images(kept)
             table = here.summary()
             if by_class:
-                table |= self._report.of_classes(each.of_slices(kept) if micro else here, torch.float64)
+                table |= self._report.class_results(each.slice_images(kept) if micro else here, torch.float64)
             return here.matches, table
 
         return values

@@ -1,5 +1,6 @@
 """COCO's evaluation: matches, torchmetrics' dictionary of results, and a table per class."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,11 +25,11 @@ def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
     """Return the (K,) distinct labels, ascending, and the index of each detection and ground truth into them."""
     detected, true = columns["detection_labels"], columns["ground_truth_labels"]
     others = [columns[stored.OTHERS]] if stored.OTHERS in columns else []
-    distinct, place = distinct_labels(torch.cat([detected, true, *others]))
+    distinct, index = distinct_labels(torch.cat([detected, true, *others]))
     if shares is not None:
         local, distinct = distinct, shares.labels(distinct)
-        place = torch.searchsorted(distinct, local)[place]
-    return distinct, place[: len(detected)], place[len(detected) : len(detected) + len(true)]
+        index = torch.searchsorted(distinct, local)[index]
+    return distinct, index[: len(detected)], index[len(detected) : len(detected) + len(true)]
 
 
 def match(
@@ -121,11 +122,11 @@ def _matches(
     valid = native(settings.inside(area)) & ~native(ignored)
     skipped = criteria.spread(~valid)
     matched = assignment.greedy(pairs, candidates.group, skipped, crowd, criteria)
-    kept = arrays.places((native(matched) != 0).any(0))
-    at = _take(candidates.ranked, native(_take(pairs.detection, kept)))
+    matched_pairs = arrays.places((native(matched) != 0).any(0))
+    at = _take(candidates.ranked, native(_take(pairs.detection, matched_pairs)))
     by_rank = native(order.stable_argsort(at, len(ranked.rows)))
-    at, kept = _take(at, by_rank), kept[by_rank]
-    truth, matched = _take(pairs.truth, kept), _take(matched, kept)
+    at, matched_pairs = _take(at, by_rank), matched_pairs[by_rank]
+    truth, matched = _take(pairs.truth, matched_pairs), _take(matched, matched_pairs)
     inside = settings.inside(_take(objects.detection_area, native(ranked.rows)))
     if objects.forgiven is not None:
         inside &= ~objects.forgiven.index_select(0, ranked.rows)
@@ -139,7 +140,7 @@ def _matches(
         valid=arrays.tensor(valid),
         categories=categories,
         criteria=criteria,
-        partners=Partners(truth, _take(pairs.iou, kept), candidates.truths),
+        partners=Partners(truth, _take(pairs.iou, matched_pairs), candidates.truths),
     )
 
 
@@ -194,23 +195,23 @@ class Report:
                 results |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
             if self.class_metrics and micro:
                 numbers = matched(columns, iou_type, shares=shares)
-            results |= self.of_classes(numbers, dtype)
+            results |= self.class_results(numbers, dtype)
             out |= {prefix + name: value for name, value in results.items()}
         return zero_dimensional(out | {"classes": narrow_to_int32(numbers.labels)})
 
-    def of_classes(self, numbers: CocoNumbers, dtype: torch.dtype) -> dict[str, Tensor]:
+    def class_results(self, numbers: CocoNumbers, dtype: torch.dtype) -> dict[str, Tensor]:
         """Return AP and AR of each class; without ``class_metrics`` one entry of -1, as in torchmetrics."""
         labels = numbers.labels
         last = f"mar_{numbers.settings.limits[-1]}"
         if not self.class_metrics:
             undefined = torch.full((1,), -1, dtype=dtype, device=labels.device)
             return {"map_per_class": undefined, f"{last}_per_class": undefined.clone()}
-        ap, ar = (values[..., : len(labels)].to(dtype) for values in numbers.of_categories())
+        ap, ar = (values[..., : len(labels)].to(dtype) for values in numbers.category_means())
         results = {"map_per_class": ap, f"{last}_per_class": ar}
         if self.class_names is not None:
             names = unique_label_names(labels, self.class_names)
-            for place, name in enumerate(names):
-                results |= {f"map_class_{name}": ap[..., place], f"{last}_class_{name}": ar[..., place]}
+            for index, name in enumerate(names):
+                results |= {f"map_class_{name}": ap[..., index], f"{last}_class_{name}": ar[..., index]}
         return results
 
 
@@ -232,9 +233,7 @@ def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool)
     images = len(columns["detections_per_image"])
     out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
     group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
-    parts = torch.split(pairs.iou.to(torch.float32), sizes.tolist())
-    widths = torch.unique_consecutive(candidates.group, return_counts=True)
-    width = dict(zip(widths[0].tolist(), widths[1].tolist(), strict=True))
-    for number, part in zip(group.tolist(), parts, strict=True):
-        out[number // categories, labels[number % categories]] = part.reshape(-1, width[number])
+    widths = Counter(candidates.group.tolist())
+    for number, iou in zip(group.tolist(), torch.split(pairs.iou.to(torch.float32), sizes.tolist()), strict=True):
+        out[number // categories, labels[number % categories]] = iou.reshape(-1, widths[number])
     return out

@@ -242,9 +242,9 @@ class CocoNumbers:
         result: Result = self._results[key]
         return result
 
-    def of_slices(self, kept: Tensor) -> "CocoNumbers":
-        """Return the numbers of slices of the images, (S, B) bool; has :meth:`summary` and :meth:`of_categories`."""
-        return CocoNumbers(self.settings, self.matches.of_slices(kept), self.labels, slices=len(kept))
+    def slice_images(self, slices: Tensor) -> "CocoNumbers":
+        """Return the numbers of slices of the images, (S, B) bool; has :meth:`summary` and :meth:`category_means`."""
+        return CocoNumbers(self.settings, self.matches.of_slices(slices), self.labels, slices=len(slices))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -352,10 +352,10 @@ class CocoNumbers:
             return mean_of_defined(select(values))
         relevant = self.matches.relevant[area].view(self._slices, -1)
         sizes = relevant > 0 if values.shape[-1] < relevant.numel() else torch.ones_like(relevant)
-        parts = map(select, torch.split(values, sizes.sum(1).tolist(), -1))
+        values_of_slices = map(select, torch.split(values, sizes.sum(1).tolist(), -1))
         if values.is_cpu:
-            return torch.tensor([_mean_of_array(part.numpy()) for part in parts], dtype=torch.float64)
-        return torch.stack([mean_of_defined(part) for part in parts])
+            return torch.tensor([_mean_of_array(x.numpy()) for x in values_of_slices], dtype=torch.float64)
+        return torch.stack(list(map(mean_of_defined, values_of_slices)))
 
     def _precision_values(self, area: int) -> Tensor:
         """Return the values averaged by :meth:`mean_precision`.
@@ -386,8 +386,8 @@ class CocoNumbers:
         """Return the (T, ...) values of one IoU threshold, empty if it is unknown; all values for None."""
         if threshold is None:
             return values
-        place = self.threshold(threshold)
-        return values[:0] if place is None else values[place]
+        index = self.threshold(threshold)
+        return values[:0] if index is None else values[index]
 
     def mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor:
         """Return the mean recall over thresholds (or one) and categories: 0-d float64, -1 if undefined."""
@@ -411,7 +411,7 @@ class CocoNumbers:
             numbers[f"mar_iou_{100 * threshold:.0f}"] = self.mean_recall(threshold=threshold)
         return numbers | {f"mar_{name}": self.mean_recall(area) for area, name in ranges}
 
-    def of_categories(self) -> tuple[Tensor, Tensor]:
+    def category_means(self) -> tuple[Tensor, Tensor]:
         """Return AP and AR of each category at the last limit: (K,) each, -1 without ground truths."""
         absent = self.matches.relevant[0] == 0
         precision = self.precision(0, self._last) if self.settings.by_levels else self._precision_values(0)
@@ -419,15 +419,15 @@ class CocoNumbers:
         ap, ar = (torch.where(absent, -1, mean) for mean in means)
         return (ap, ar) if self._slices is None else (ap.view(self._slices, -1), ar.view(self._slices, -1))
 
-    def of_categories_at(self, threshold: float) -> Tensor:
+    def category_precision(self, threshold: float) -> Tensor:
         """Return the (K,) AP of each category at one IoU threshold; -1 without ground truths or if it is unknown."""
-        place = self.threshold(threshold)
+        index = self.threshold(threshold)
         absent = self.matches.relevant[0] == 0
-        if place is None:
+        if index is None:
             return torch.full(absent.shape, -1.0, dtype=torch.float64, device=absent.device)
-        return torch.where(absent, -1, self.of_rankings(0, self._last, place))
+        return torch.where(absent, -1, self.ranking_precision(0, self._last, index))
 
-    def of_rankings(self, area: int, limit: int, threshold: int) -> Tensor:
+    def ranking_precision(self, area: int, limit: int, threshold: int) -> Tensor:
         """Return the (K,) AP of each of :meth:`rankings`; NaN without ground truths."""
         values = self.precision(area, limit)[threshold].mean(0)
         return torch.where(self.matches.relevant[area] > 0, values, torch.nan)

@@ -133,9 +133,9 @@ class _Scenes:
         above = self.score >= thresholds[:, self.detected]
         overlap = torch.where(self.low[self.objects.detection], -inf, self.objects.iou)
         chosen = self._choose_detections(overlap, above)
-        cut, truth = (chosen >= 0).nonzero(as_tuple=True)
+        threshold, truth = (chosen >= 0).nonzero(as_tuple=True)
         false_positive = above & ~self.low
-        false_positive[cut, chosen[cut, truth]] = False
+        false_positive[threshold, chosen[threshold, truth]] = False
         false_positive[:, self.regions.detection] = False
         tp = segments.as_float64(self._count_per_class(self._is_true_positive(chosen), self.true))
         return torch.where(tp > 0, tp / (tp + self._count_per_class(false_positive, self.detected)), 0)
@@ -148,8 +148,8 @@ class _Scenes:
 
     def _count_per_class(self, flags: Tensor, category: Tensor) -> Tensor:
         """Count the (T, N) flags of each class: (T, K)."""
-        cut, place = flags.nonzero(as_tuple=True)
-        return segments.count(cut * self.size + category[place], len(flags) * self.size).reshape(-1, self.size)
+        threshold, index = flags.nonzero(as_tuple=True)
+        return segments.count(threshold * self.size + category[index], len(flags) * self.size).reshape(-1, self.size)
 
     def _choose_detections(self, value: Tensor, above: Tensor) -> Tensor:
         """Return the detection that each ground truth chooses, the free one with the highest value: (T, G) int64.
@@ -179,10 +179,10 @@ class _Scenes:
             first = torch.where(free[:, detection], number, len(truth))
             best = first.new_full((len(free), len(opening)), len(truth))
             best.scatter_reduce_(1, owner.expand(len(free), -1), first, "amin")
-            cut, place = (best < len(truth)).nonzero(as_tuple=True)
-            chosen = detection[best[cut, place]]
-            out[cut, truth[opening][place]] = chosen
-            free[cut, chosen] = False
+            threshold, run = (best < len(truth)).nonzero(as_tuple=True)
+            chosen = detection[best[threshold, run]]
+            out[threshold, truth[opening][run]] = chosen
+            free[threshold, chosen] = False
         return out
 
 
@@ -195,13 +195,13 @@ def sample_recalls(hits: int, total: int) -> list[int]:
         hits: the number of true positives.
         total: the number of ground truths.
     """
-    place, out, recall = np.arange(1, hits + 1), [], 0.0
-    while len(place):
-        skipped = (place + 1) / total - recall < recall - place / total
+    ranks, out, recall = np.arange(1, hits + 1), [], 0.0
+    while len(ranks):
+        skipped = (ranks + 1) / total - recall < recall - ranks / total
         skipped[-1] = False  # the last one is always a threshold
-        place = place[int(np.argmin(skipped)) :]
-        out.append(int(place[0]) - 1)
-        place, recall = place[1:], recall + 1 / _STEPS
+        ranks = ranks[int(np.argmin(skipped)) :]
+        out.append(int(ranks[0]) - 1)
+        ranks, recall = ranks[1:], recall + 1 / _STEPS
     return out
 
 

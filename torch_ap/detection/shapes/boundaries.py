@@ -55,24 +55,26 @@ def boundaries(edges: Tensor, lengths: Tensor, sizes: Tensor, near: Tensor) -> t
     cumulative = (8 * lengths + 4 * sizes.sum(1)).cumsum(0)
     total, step = int(cumulative[-1]) if len(cumulative) else 0, _A_CHUNK.get(edges.device.type, _A_CHUNK_ON_DEVICE)
     cuts = torch.searchsorted(cumulative, torch.arange(0, total, step, device=edges.device)).tolist()
-    offsets, parts = segments.from_counts(lengths), [(edges[:0], lengths[:0])]
+    offsets, chunks = segments.from_counts(lengths), [(edges[:0], lengths[:0])]
     for first, last in itertools.pairwise(sorted({0, *cuts, len(lengths)})):
         start, end = offsets[first], offsets[last]
         columns = edges[start:end], lengths[first:last], sizes[first:last], near[first:last]
         chunk_edges, chunk_lengths = _boundaries(*map(native, columns))
-        parts.append((arrays.tensor(chunk_edges), arrays.tensor(chunk_lengths)))
-    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        chunks.append((arrays.tensor(chunk_edges), arrays.tensor(chunk_lengths)))
+    return torch.cat([x for x, _ in chunks]), torch.cat([x for _, x in chunks])
 
 
 def _boundaries(edges: Any, lengths: Any, sizes: Any, near: Any) -> tuple[Any, Any]:
     """Return the boundaries of a chunk of masks, in native values."""
     height, width = sizes[:, 0], sizes[:, 1]
-    pixels = segments.from_counts(
-        height * width + 1
-    )  # + 1 separates the last edge of a mask from the first edge of the next
+    # + 1 separates the last edge of a mask from the first edge of the next
+    pixels = segments.from_counts(height * width + 1)
     outer = edges + segments.repeat(pixels[:-1], lengths)
     if arrays.some(outer[1:] == outer[:-1]):
-        outer = native(_odd_occurrences(arrays.tensor(outer)))
+        values = arrays.tensor(outer)
+        first = segments.run_starts(values)
+        count = first.diff(append=first.new_tensor([len(values)]))
+        outer = native(values[first[count % 2 == 1]])  # an edge that occurs an even number of times has no effect
         lengths = arrays.namespace(outer).searchsorted(outer, pixels)
         lengths = lengths[1:] - lengths[:-1]
         edges = outer - segments.repeat(pixels[:-1], lengths)
@@ -108,9 +110,8 @@ def _inner_runs(mask: Any, column: Any, begin: Any, stop: Any, near: Any) -> tup
     width = near * 0 + 1
     while arrays.some(width <= 2 * near):
         move = arrays.namespace(width).minimum(width, 2 * near + 1 - width)
-        line, begin, stop = _intersect_runs(
-            line, begin, stop, arrays.take(move, arrays.take(of_line, line)), len(of_line)
-        )
+        moves = arrays.take(move, arrays.take(of_line, line))
+        line, begin, stop = _intersect_runs(line, begin, stop, moves, len(of_line))
         width = width + move
     mask = arrays.take(of_line, line)
     return mask, line + arrays.take(first - offset[:-1] + near, mask), begin, stop
@@ -137,18 +138,8 @@ def _intersect_runs(line: Any, begin: Any, stop: Any, move: Any, lines: int) -> 
     begin = xp.maximum(arrays.take(begin, run), arrays.take(begin, partner))
     stop = xp.minimum(arrays.take(stop, run), arrays.take(stop, partner))
     overlapping = arrays.places(begin < stop)
-    return (
-        arrays.take(line, arrays.take(run, overlapping)),
-        arrays.take(begin, overlapping),
-        arrays.take(stop, overlapping),
-    )
-
-
-def _odd_occurrences(places: Tensor) -> Tensor:
-    """Return the ascending places that occur an odd number of times."""
-    first = segments.run_starts(places)
-    count = first.diff(append=first.new_tensor([len(places)]))
-    return places[first[count % 2 == 1]]
+    line = arrays.take(line, arrays.take(run, overlapping))
+    return line, arrays.take(begin, overlapping), arrays.take(stop, overlapping)
 
 
 def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> Spanned:
@@ -160,20 +151,18 @@ def coco_pairs(detections: MaskColumns, truths: MaskColumns, crowd: Tensor) -> S
         crowd: (G,) bool.
     """
     sides = [masks.Masks(*side) for side in (detections, truths)]
-    whole = masks.coco_pairs(sides[0], sides[1], crowd)
+    mask_pairs = masks.coco_pairs(sides[0], sides[1], crowd)
+
+    def boundary_masks(side: int, rows: Tensor) -> masks.Masks:
+        _, lengths, sizes = (detections, truths)[side]
+        edges, size = segments.as_int64(arrays.tensor(sides[side].edges_of(native(rows)))), sizes[rows]
+        return masks.Masks(*boundaries(edges, lengths[rows], size, dilation(size)), size)
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
-        d, g, value = whole(d, g, least)
-        (d_rows, d_place), (g_rows, g_place) = (torch.unique(x, return_inverse=True) for x in (d, g))
-        d_boundaries, g_boundaries = map(_boundary_masks, sides, (detections, truths), (d_rows, g_rows))
-        boundary_iou = masks.coco_pairs(d_boundaries, g_boundaries, crowd[g_rows])(d_place, g_place, 0.0)[2]
+        d, g, value = mask_pairs(d, g, least)
+        (d_rows, d_index), (g_rows, g_index) = (torch.unique(x, return_inverse=True) for x in (d, g))
+        pair_iou = masks.coco_pairs(boundary_masks(0, d_rows), boundary_masks(1, g_rows), crowd[g_rows])
+        boundary_iou = pair_iou(d_index, g_index, 0.0)[2]
         return pairs_above(d, g, torch.where(crowd[g], value, torch.minimum(value, boundary_iou)), least)
 
-    return replace(whole, pair_iou=overlapping)
-
-
-def _boundary_masks(side: masks.Masks, columns: MaskColumns, rows: Tensor) -> masks.Masks:
-    """Return the boundaries of some of the masks."""
-    _, lengths, sizes = columns
-    edges, size = segments.as_int64(arrays.tensor(side.edges_of(native(rows)))), sizes[rows]
-    return masks.Masks(*boundaries(edges, lengths[rows], size, dilation(size)), size)
+    return replace(mask_pairs, pair_iou=overlapping)

@@ -154,10 +154,10 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
     return Spanned(overlapping, starts, ends, crowded=_CROWDED_BLOCKS, block=block)
 
 
-def _common_extent(one: list[Array], two: list[Array]) -> Array:
+def _common_extent(first: list[Array], second: list[Array]) -> Array:
     """Return the length that intervals have in common, 0 where they are apart; each side is starts, then ends."""
-    out = np.minimum(one[1], two[1])
-    out -= np.maximum(one[0], two[0])
+    out = np.minimum(first[1], second[1])
+    out -= np.maximum(first[0], second[0])
     return np.maximum(out, 0, out=out)
 
 

@@ -46,13 +46,12 @@ def edges_of(images: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         for row in range(0, len(image) if image.numel() else 0, step):
             block = native(image[row : row + step])
             inside = block if image.dtype == torch.bool else block != 0
-            changes_of_blocks += [
-                arrays.tensor(x).to(device) + int(pixels[start + row]) for x in _unsorted_edges(inside)
-            ]
+            before = int(pixels[start + row])
+            changes_of_blocks += [arrays.tensor(x).to(device) + before for x in _unsorted_edges(inside)]
     # the offset of each mask is the number of pixels before it, plus 1 per mask
-    changes, before = order.sort(torch.cat(changes_of_blocks)), torch.from_numpy(pixels).to(device)
-    lengths = torch.searchsorted(changes, before).diff()
-    edges = changes - segments.repeat(before[:-1], lengths)
+    changes, offsets = order.sort(torch.cat(changes_of_blocks)), torch.from_numpy(pixels).to(device)
+    lengths = torch.searchsorted(changes, offsets).diff()
+    edges = changes - segments.repeat(offsets[:-1], lengths)
     large = shapes[:, 1:].prod(1).max() >= PIXELS_OF_INT32
     return edges if large else edges.to(torch.int32), lengths
 
@@ -107,11 +106,11 @@ class Masks:
         self.area = memoize(lambda: before.diff().to(torch.int64), area, (edges, lengths))
         self.first, self.last = (self._edge_at(place) for place in (self.start[:-1], self.start[1:] - 1))
 
-    def _edge_at(self, place: Any) -> Any:
+    def _edge_at(self, index: Any) -> Any:
         """Return an edge of each mask, (N,); 0 for an empty mask."""
         if not len(self.edges):
-            return place * 0
-        edges = arrays.take(self.edges, arrays.at_most(place, len(self.edges) - 1))
+            return index * 0
+        edges = arrays.take(self.edges, arrays.at_most(index, len(self.edges) - 1))
         return segments.as_int64(edges) * (self.lengths > 0)
 
     def edges_of(self, masks: Any) -> Any:
@@ -127,26 +126,25 @@ class Masks:
         first, last = arrays.take(self.first, masks), arrays.take(self.last, masks) - 1
         return first // height * height, (last // height + 1) * height
 
-    def pixels_below(self, masks: Any, place: Any) -> Any:
+    def pixels_below(self, masks: Any, pixel: Any) -> Any:
         """Count the inside pixels of some nonempty masks below a pixel count each."""
-        xp, beyond = arrays.namespace(masks), place >= arrays.take(self.last, masks)
+        xp, beyond = arrays.namespace(masks), pixel >= arrays.take(self.last, masks)
         counts = xp.where(beyond, arrays.take(native(self.area), masks), 0)
-        within = arrays.places(~beyond & (place > arrays.take(self.first, masks)))
-        counts[within] = self._search_pixels_below(arrays.take(masks, within), arrays.take(place, within))
+        within = arrays.places(~beyond & (pixel > arrays.take(self.first, masks)))
+        counts[within] = self._search_pixels_below(arrays.take(masks, within), arrays.take(pixel, within))
         return counts
 
-    def _search_pixels_below(self, masks: Any, place: Any) -> Any:
+    def _search_pixels_below(self, masks: Any, pixel: Any) -> Any:
         """Count as :meth:`pixels_below`, by a search of each mask's runs."""
         xp, first = arrays.namespace(masks), arrays.take(self.start, masks) // 2
         low, high = first, first + arrays.take(self.lengths, masks) // 2
-        for _ in range(
-            int((high - low).max()).bit_length() if len(masks) else 0
-        ):  # find the first run that begins beyond
+        steps = int((high - low).max()).bit_length() if len(masks) else 0
+        for _ in range(steps):  # find the first run that begins beyond
             middle = (low + high) // 2
-            begun = arrays.take(self.edges, 2 * xp.minimum(middle, high - 1)) < place
+            begun = arrays.take(self.edges, 2 * xp.minimum(middle, high - 1)) < pixel
             low, high = xp.where(begun & (low < high), middle + 1, low), xp.where(begun, high, middle)
         last = arrays.take(self.edges, 2 * arrays.at_least(low - 1, 0) + 1)
-        beyond = xp.where(low > first, arrays.at_least(last - place, 0), 0)
+        beyond = xp.where(low > first, arrays.at_least(last - pixel, 0), 0)
         return arrays.take(self.pixels, low) - arrays.take(self.pixels, first) - beyond
 
 
@@ -200,6 +198,7 @@ def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> Spanned:
 
 
 def _smaller_area(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
+    """Return the smaller of the areas of each pair."""
     sizes = (arrays.take(native(side.area), rows) for side, rows in ((detections, d), (truths, g)))
     return arrays.namespace(d).minimum(*sizes)
 

@@ -62,9 +62,8 @@ def coco_pairs(detections: Tensor, truths: Tensor, box_format: str, crowd: Tenso
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         d_area, g_area = sides[0].area.index_select(0, d), sides[1].area.index_select(0, g)
         common = torch.minimum(_common_bounds(sides[0], sides[1], d, g), torch.minimum(d_area, g_area))
-        counts = (
-            (~crowd).to(g_area.dtype).index_select(0, g)
-        )  # whether the rest of the ground truth is part of the union
+        # whether the rest of the ground truth is part of the union
+        counts = (~crowd).to(g_area.dtype).index_select(0, g)
         # the intersection is not larger than the intersection of the upright boxes around both
         is_candidate = (common > 0) & (common >= least * _SLACK * (d_area + counts * (g_area - common)))
         places = is_candidate.nonzero().squeeze(1)
@@ -170,8 +169,5 @@ def _mean_above(start: Tensor, end: Tensor) -> Tensor:
     """Return the mean of the positive part along a line from ``start`` to ``end``."""
     above_start, above_end = start.clamp(min=0), end.clamp(min=0)
     is_level = start == end
-    return torch.where(
-        is_level,
-        above_start,
-        0.5 * (above_end - above_start) * (above_end + above_start) / torch.where(is_level, 1, end - start),
-    )
+    area = 0.5 * (above_end - above_start) * (above_end + above_start)
+    return torch.where(is_level, above_start, area / torch.where(is_level, 1, end - start))

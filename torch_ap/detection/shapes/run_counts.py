@@ -12,12 +12,9 @@ from torch_ap.core.ranking.order import Array
 _CHARACTERS_A_NUMBER = 9  # of five bits each: enough for signed differences of runs of up to 2^40 pixels
 _CONTINUED = 80  # the first character that is not the highest of its number
 _LAST = 128  # added to the last character of a code whose last number is not part of a pair
-_DROPPED = bytes(
-    [*range(_CONTINUED, 112), *range(_LAST + 48, _LAST + _CONTINUED)]
-)  # all characters but the highest of paired numbers
-_VALUES = bytes(
-    ((char - 48) ^ 16) - 16 & 255 for char in range(256)
-)  # values of the other characters, in two's complement
+# all characters but the highest of paired numbers, and the values of the other characters in two's complement
+_DROPPED = bytes([*range(_CONTINUED, 112), *range(_LAST + 48, _LAST + _CONTINUED)])
+_VALUES = bytes(((char - 48) ^ 16) - 16 & 255 for char in range(256))
 PIXELS_OF_INT32 = 1 << 30  # edges of smaller masks, and their differences, fit into int32
 
 
@@ -133,10 +130,10 @@ def _parse_differences(
     at, removed = low.take(nth), np.repeat(odd.cumsum() - odd, lows).take(nth)
     ends = np.flatnonzero(chars.take(at + 1) >= _LAST)
     last[lows.cumsum().searchsorted(nth[ends], "right")] += increments[ends]
-    increments[ends] = 0  # its place now has another number, whose own increment comes later and is kept
-    runs, place = _decode_highest_characters(text, room), at - nth - removed
-    count = place.searchsorted(len(runs))
-    runs[place[:count]] += increments[:count]
+    increments[ends] = 0  # the next number has this index now, and its own increment comes later
+    runs, number_index = _decode_highest_characters(text, room), at - nth - removed
+    count = number_index.searchsorted(len(runs))
+    runs[number_index[:count]] += increments[:count]
     return runs, last
 
 
@@ -203,17 +200,17 @@ def as_bytes(text: str | bytes) -> bytes:
 def runs_of_text(text: bytes) -> list[int] | str:
     """Return the runs in the text of a code, or the reason why the text is invalid."""
     runs: list[int] = []
-    number, place = 0, 0
+    number, characters = 0, 0
     for at, byte in enumerate(text):
         digit = byte - 48
         if not 0 <= digit < 64:
             return f"must be COCO's compressed text, whose characters are '0' to 'o', not {chr(byte)!r} at {at}"
-        number |= (digit & 31) << (5 * place)
-        place += 1
-        if place > _CHARACTERS_A_NUMBER:
+        number |= (digit & 31) << (5 * characters)
+        characters += 1
+        if characters > _CHARACTERS_A_NUMBER:
             return f"must be COCO's compressed text, whose numbers have at most {_CHARACTERS_A_NUMBER} characters"
         if digit < 32:
-            number -= (digit & 16) << (5 * place - 4)
+            number -= (digit & 16) << (5 * characters - 4)
             runs.append(number + (runs[-2] if len(runs) > 2 else 0))
-            number, place = 0, 0
-    return "must be COCO's compressed text, but is cut off within a number" if place else runs
+            number, characters = 0, 0
+    return "must be COCO's compressed text, but is cut off within a number" if characters else runs

@@ -230,9 +230,9 @@ def _fault(counts: Any, pixels: int) -> str | None:
         return f"must be text or a list of integers, got {short_repr(counts)}"
     if isinstance(runs, str):
         return f"{runs}, got {short_repr(counts)}"
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         if not is_whole(run) or run < 0:
-            return f"must be integers of at least 0, got {short_repr(run)} as run {place}"
+            return f"must be integers of at least 0, got {short_repr(run)} as run {index}"
     total = sum(map(int, runs))
     if total != pixels:
         return f"must be runs that add up to height times width, {pixels}, got {short_repr(total)}"
