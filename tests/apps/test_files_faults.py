@@ -302,4 +302,4 @@ def test_repeated_tags_of_xml_are_refused(tag, here, capsys):
     text = path.read_text(encoding="utf-8").replace("</name>", "</name><difficult>0</difficult>")
     end = text.index(f"</{tag}>") + len(tag) + 3
     path.write_text(text[:end] + text[text.index(f"<{tag}>") : end] + text[end:], encoding="utf-8")
-    assert f"one.xml: object 1: <{tag}> must be given once, and is given twice" in refused(command, path, capsys, False)
+    assert f"one.xml: object 1: <{tag}> must occur once, but occurs twice" in refused(command, path, capsys, False)

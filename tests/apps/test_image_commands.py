@@ -260,7 +260,7 @@ def test_skeletons_want_their_sigmas(tmp_path, monkeypatch, run_command):
     )
     sigmas = ["--sigmas", "0.1,0.1,0.2"]
     told = run_command("coco", "truth.json", "long.json", *kind, *sigmas, status=2)
-    assert "long.json[0]: 'keypoints' must hold 9 numbers, as those of the annotations, got 6" in told
+    assert "long.json[0]: 'keypoints' must contain 9 numbers, as those of the annotations, got 6" in told
     negative = run_command("coco", "truth.json", "found.json", *kind, "--sigmas", "-1,.1,.1", status=2)
     assert "sigmas" in negative
     assert "-1" in negative

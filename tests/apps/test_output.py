@@ -137,18 +137,22 @@ def test_help_without_standard_output_is_an_error(command, monkeypatch, capsys):
 ENTRY = '{"image_id": 1, "category_id": 1, "bbox": [1, 1, 8, 8]'
 DIGITS = "9" * 5000
 JSON = {  # annotations, results, message
-    "annotation": (f'{ENTRY}, "image_id": 2}}', None, "annotations[1]: the key 'image_id' must be given once"),
-    "result": (None, f'{ENTRY}, "score": 1, "score": 0.5}}', "found.json[1]: the key 'score' must be given once"),
+    "annotation": (f'{ENTRY}, "image_id": 2}}', None, "annotations[1]: the key 'image_id' must occur once"),
+    "result": (None, f'{ENTRY}, "score": 1, "score": 0.5}}', "found.json[1]: the key 'score' must occur once"),
     "inner": (
         f'{ENTRY}, "segmentation": {{"size": [1, 1], "size": [2, 2], "counts": [1]}}}}',
         None,
-        "truth.json: annotations[1].segmentation: the key 'size' must be given once",
+        "truth.json: annotations[1].segmentation: the key 'size' must occur once",
     ),
-    "whole": (f'{ENTRY}}}], "images": [{{"id": 1}}', None, "truth.json: the key 'images' must be given once"),
-    "digits": (None, ENTRY.replace("[1", f"[{DIGITS}") + ', "score": 1}', "found.json[1]: 'bbox' must hold finite num"),
+    "whole": (f'{ENTRY}}}], "images": [{{"id": 1}}', None, "truth.json: the key 'images' must occur once"),
+    "digits": (
+        None,
+        ENTRY.replace("[1", f"[{DIGITS}") + ', "score": 1}',
+        "found.json[1]: 'bbox' must contain finite num",
+    ),
     "id": (ENTRY.replace('d": 1', f'd": {DIGITS}', 1) + "}", None, "[1]: 'image_id' must be an integer, got a n"),
     "score": (None, f'{ENTRY}, "score": {DIGITS}}}', "found.json[1]: 'score' must be a finite number, got a number of"),
-    "infinite": (None, f'{ENTRY}, "score": 1e999}}', "found.json[1]: 'score' must be a number that float64 holds"),
+    "infinite": (None, f'{ENTRY}, "score": 1e999}}', "found.json[1]: 'score' must be a number that float64 represents"),
     "named so": (None, f'{ENTRY}, "score": Infinity}}', "found.json[1]: 'score' must be a finite number, got inf"),
 }
 

@@ -231,7 +231,7 @@ def test_results_may_be_one_object_per_line(files):
     data = read_coco(*paths)
     assert all(torch.equal(data.preds[key], plain.preds[key]) for key in plain.preds)
     paths[1].write_text("\n".join([lines[0], '{"score": 0.5, "score": 0.6}']))
-    with pytest.raises(ValueError, match=r"found.json\[1\]: the key 'score' must be given once"):
+    with pytest.raises(ValueError, match=r"found.json\[1\]: the key 'score' must occur once"):
         read_coco(*paths)
     for broken, said in ((lines[1][:-2], ": line 4 must be JSON: "), ("7", r"\[2\]: must be an object, got int")):
         paths[1].write_text("\n".join([*lines[:2], "", broken]))
@@ -273,16 +273,16 @@ def _entry(where, place, **change):
         (_entry("found", 0, score="high"), r"found.json\[0\]: 'score' must be a finite number, got 'high'"),
         (
             _entry("found", 1, bbox=[1, 2, 3]),
-            r"found.json\[1\]: 'bbox' must hold x, y",
+            r"found.json\[1\]: 'bbox' must contain x, y",
         ),
-        (_entry("found", 0, bbox=[1, 2, float("nan"), 3]), r"found.json\[0\]: 'bbox' must hold finite"),
-        (_entry("annotations", 0, bbox=[1, 2, -3, 1]), r"annotations\[0\]: 'bbox' must hold a width"),
-        (_entry("found", 0, bbox="1234"), r"found.json\[0\]: 'bbox' must hold x, y, width and height, got '1234'"),
-        (_entry("found", 0, bbox=[1, 2, 3, 10**400]), r"found.json\[0\]: 'bbox' must hold finite numbers"),
-        (_entry("annotations", 0, bbox=[1, 2, 3, -1]), r"annotations\[0\]: 'bbox' must hold a width"),
+        (_entry("found", 0, bbox=[1, 2, float("nan"), 3]), r"found.json\[0\]: 'bbox' must contain finite"),
+        (_entry("annotations", 0, bbox=[1, 2, -3, 1]), r"annotations\[0\]: 'bbox' must contain a width"),
+        (_entry("found", 0, bbox="1234"), r"found.json\[0\]: 'bbox' must contain x, y, width and height, got '1234'"),
+        (_entry("found", 0, bbox=[1, 2, 3, 10**400]), r"found.json\[0\]: 'bbox' must contain finite numbers"),
+        (_entry("annotations", 0, bbox=[1, 2, 3, -1]), r"annotations\[0\]: 'bbox' must contain a width"),
         (_entry("annotations", 1, image_id=8), r"truth.json: annotations\[1\]: unknown image_id 8"),
         (_entry("annotations", 0, bbox=None), r"truth.json: annotations\[0\]: must have the key 'bbox'"),
-        (_entry("categories", 1, id=9), r"truth.json: categories\[1\]: 'id' must be given once, got 9 again"),
+        (_entry("categories", 1, id=9), r"truth.json: categories\[1\]: 'id' must occur once, got 9 again"),
         (_entry("images", 1, id="x"), r"truth.json: images\[1\]: 'id' must be an integer"),
         (lambda truth, found: truth.pop("images"), r"truth.json: must be a JSON object with the lists.* no 'images'"),  # noqa: ARG005
         (lambda truth, found: truth.update(images={}), r"truth.json: .*, got {} as 'images'$"),  # noqa: ARG005
@@ -357,7 +357,7 @@ def test_voc_folders(voc, truths, detections, capsys):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("images/one.txt", "cat 0.9 1 2 3", r"one.txt, line 1: must hold a name and 5 numbers"),
+        ("images/one.txt", "cat 0.9 1 2 3", r"one.txt, line 1: must contain a name and 5 numbers"),
         ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt, line 2: box must hold finite numbers"),
         ("images/three_cat.txt", "three 0.9 1 2 3 4", r"three_cat.txt, line 1: unknown image 'three'"),
         ("images/x_cat.txt", "oen 0.9 1 2 3 4", r"unknown image 'oen'; did you mean 'one'\?.*of class 'cat'"),
@@ -411,7 +411,7 @@ def test_class_names_with_spaces(tmp_path):
 @pytest.mark.parametrize(
     ("side", "line", "said"),
     [
-        ("truth", "dog .8 20 20 50 50", "must hold a name and 4 numbers, but has one more"),
+        ("truth", "dog .8 20 20 50 50", "must contain a name and 4 numbers, but has one more"),
         ("found", "dog 17 .9 11 11 50 50", "no ground truth is of class 'dog 17', but some are of 'dog'"),
     ],
 )

@@ -80,7 +80,7 @@ def test_dota_ground_truths_must_contain_an_object(tmp_path, capsys):
         path.write_text("")
     status, said = run_command([tmp_path / "labelTxt", tmp_path / "Task1", "--format", "dota"], capsys)
     assert status == 2
-    assert "labelTxt: the ground truths hold no object" in str(said)
+    assert "labelTxt: the ground truths contain no object" in str(said)
 
 
 SQUARE = "0 0 9 0 9 9 0 9"
@@ -90,12 +90,12 @@ CROSSED = "0 0 9 9 9 0 0 9"
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
-        ("labelTxt/P0000.txt", f"{SQUARE} plane", "P0000.txt, line 1: must hold 8 numbers, a class and"),
+        ("labelTxt/P0000.txt", f"{SQUARE} plane", "P0000.txt, line 1: must contain 8 numbers, a class and"),
         ("labelTxt/P0000.txt", f"{SQUARE} plane hard", "line 1: difficult must be 0, 1 or 2, got 'hard'"),
         ("labelTxt/P0000.txt", f"{SQUARE} plane 3", "line 1: difficult must be 0, 1 or 2, got '3'"),
         ("labelTxt/P0000.txt", "0 0 9 0 9 9 0 x plane 0", "line 1: corners must hold finite numbers"),
-        ("labelTxt/P0000.txt", f"{SQUARE[:-1]}1e16 plane 0", "corners must hold numbers of at most 1e"),
-        ("Task1/Task1_plane.txt", f"P0000 {SQUARE}", "line 1: must hold an image, a score and 8 numbers"),
+        ("labelTxt/P0000.txt", f"{SQUARE[:-1]}1e16 plane 0", "corners must contain numbers of at most 1e"),
+        ("Task1/Task1_plane.txt", f"P0000 {SQUARE}", "line 1: must contain an image, a score and 8 numbers"),
         ("Task1/Task1_plane.txt", f"P9 0.5 {SQUARE}", "line 1: unknown image 'P9'"),
         ("Task1/Task1_plane.txt", f"P0000.png 0.5 {SQUARE}", "unknown image 'P0000.png'; did you mean 'P0000'?"),
         ("Task1/Task1_plane.txt", f"P0000 nan {SQUARE}", "score must hold finite numbers"),
@@ -130,18 +130,18 @@ def test_dota_in_fractions_and_other_options_are_refused(tmp_path, dota, capsys)
         status, said = run_command([truth, found, "--format", "dota", *option], capsys)
         assert status == 2
         assert f"{option[0]} has no meaning with --format dota" in said
-    assert "labelTxt/P0000.txt, line 1: must hold a name and 4 numbers" in (
+    assert "labelTxt/P0000.txt, line 1: must contain a name and 4 numbers" in (
         said := run_command([truth, found], capsys)[1]
     )
     assert "as in DOTA's files: --format dota" in said
     (tmp_path / "voc").mkdir()
     (tmp_path / "voc" / "P0000.txt").write_text("plane 0 0 9 9")
     said = run_command([tmp_path / "voc", found], capsys)[1]
-    assert "Task1_plane.txt, line 1: must hold a na" in said
+    assert "Task1_plane.txt, line 1: must contain a na" in said
     assert "as in DOTA's files: --format dota" in said
     (found / "Task1_plane.txt").unlink()
     (found / "Task1_small-vehicle.txt").write_text("P0000 0.5 .1 .1 .2 .1 .2 .2 .1 .2")
-    with pytest.raises(ValueError, match=r"Task1: all corners lie in \[0, 1\]; they must be in pixels"):
+    with pytest.raises(ValueError, match=r"Task1: all corners are in \[0, 1\]; they must be in pixels"):
         read_dota(truth, found)
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="allow-empty"):
@@ -204,8 +204,8 @@ def entry(**change):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (entry(segment=[2, 1]), "results['v00'][0]: 'segment' must hold start and end in seconds, the start first"),
-        (entry(segment=[1]), "'segment' must hold start and end"),
+        (entry(segment=[2, 1]), "results['v00'][0]: 'segment' must contain start and end in seconds, the start first"),
+        (entry(segment=[1]), "'segment' must contain start and end"),
         (entry(score="0.5"), "results['v00'][0]: 'score' must be a finite number, got '0.5'"),
         (entry(label="plan"), "[0]: no ground truth is of class 'plan'; did you mean 'plane'?"),
         ({"results": {"v_v00": []}}, "no such video; did you mean 'v00'?"),
@@ -214,7 +214,7 @@ def entry(**change):
         ({"results": {"v00": {}}}, "results['v00']: must be a list of objects with 'segment' and 'label', got {}"),
         ({"database": {}}, "must be a JSON object with the object 'results', but has 'database': are the two"),
         ([], "must be a JSON object with the object 'results', got []"),
-        ({"results": {}}, "holds no detections"),
+        ({"results": {}}, "contains no detections"),
         (entry(segment=[0.1, 0.9]), "must be in seconds, not fractions of the video"),
         (entry(segment=[3000, 4000]), "must be in seconds, not frames"),
     ],

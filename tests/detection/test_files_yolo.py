@@ -216,7 +216,7 @@ def test_scores_behind_the_box_are_not_read_as_coordinates(scene, capsys):
         words = [line.rsplit(" ", 5) for line in path.read_text().splitlines()]
         path.write_text("\n".join(" ".join([name, *numbers[1:], numbers[0]]) for name, *numbers in words))
     assert main.main(["voc", str(scene / "xml"), str(scene / "voc")]) == 2
-    assert "the score must stand before the box" in capsys.readouterr().err
+    assert "the score must come before the box" in capsys.readouterr().err
 
 
 def test_options_of_the_other_format(scene, capsys):
@@ -256,10 +256,10 @@ def test_no_detections(scene, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("names:\n  1: a\n  2: b\n  1: c\n", "line 4: the key 1 must be given once"),
-        ("names:\n  1: a\n  0x1: c\n", "line 3: the key 1 must be given once"),
-        ("names: [a]\nnc: 1\nnames: [b]\n", "line 3: the key 'names' must be given once"),
-        ("nc: 1\nnc: 2\nnames: [a]\n", "line 2: the key 'nc' must be given once"),
+        ("names:\n  1: a\n  2: b\n  1: c\n", "line 4: the key 1 must occur once"),
+        ("names:\n  1: a\n  0x1: c\n", "line 3: the key 1 must occur once"),
+        ("names: [a]\nnc: 1\nnames: [b]\n", "line 3: the key 'names' must occur once"),
+        ("nc: 1\nnc: 2\nnames: [a]\n", "line 2: the key 'nc' must occur once"),
         (f"names: [a]\nnc: {'9' * 5000}\n", "line 2: a whole number of thousands of digits"),
     ],
 )

@@ -221,13 +221,13 @@ def test_command_prints_the_lines_of_pycocotools(files, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"keypoints": [1, 2]}, r"annotations\[3\]: 'keypoints' must hold x, y and a third number of each keypoint"),
-        ({"keypoints": [1, 2, 2]}, r"annotations\[\d+\]: 'keypoints' must hold \d+ numbers, as th(at|ose) of"),
+        ({"keypoints": [1, 2]}, r"annotations\[3\]: 'keypoints' must contain x, y and a third number of each keypoint"),
+        ({"keypoints": [1, 2, 2]}, r"annotations\[\d+\]: 'keypoints' must contain \d+ numbers, as th(at|ose) of"),
         (
             {"keypoints": [1, 2, 3] * 17},
-            r"annotations\[3\]: 'keypoints' must hold 0, 1 or 2 .* got 3",
+            r"annotations\[3\]: 'keypoints' must contain 0, 1 or 2 .* got 3",
         ),
-        ({"keypoints": ["1", 2, 2] * 17}, r"annotations\[3\]: 'keypoints' must hold finite numbers"),
+        ({"keypoints": ["1", 2, 2] * 17}, r"annotations\[3\]: 'keypoints' must contain finite numbers"),
         ({"keypoints": [0] * 51, "num_keypoints": 3}, r"annotations\[3\]: 'num_keypoints' must fit: no keypoint is"),
     ],
 )

@@ -110,8 +110,8 @@ def set_key(key, value):
         ("images", remove_key("not_exhaustive_category_ids"), "must have the key 'not_exhaustive_category_ids'"),
         ("images", set_key("neg_category_ids", 3), "images[0]: 'neg_category_ids' must be a list of ids of categories"),
         ("images", set_key("neg_category_ids", ["3"]), "images[0]: 'neg_category_ids' must be a list of ids"),
-        ("images", set_key("neg_category_ids", [77]), "'neg_category_ids' must hold ids of categories, got 77"),
-        ("images", set_key("not_exhaustive_category_ids", [77]), "must hold ids of categories, got 77"),
+        ("images", set_key("neg_category_ids", [77]), "'neg_category_ids' must contain ids of categories, got 77"),
+        ("images", set_key("not_exhaustive_category_ids", [77]), "must contain ids of categories, got 77"),
         ("categories", remove_key("frequency"), "categories[0]: must have the key 'frequency'"),
         ("categories", set_key("frequency", "rare"), "categories[0]: 'frequency' must be 'r', 'c' or 'f', got 'rare'"),
         ("annotations", remove_key("area"), "annotations[0]: must have the key 'area'"),
@@ -140,7 +140,7 @@ def test_a_category_is_not_both_negative_and_annotated(files, capsys, tmp_path):
     path.write_text(json.dumps(truth))
     assert main(["lvis", str(path), files[1]]) == 2
     assert (
-        f"images[{place}]: 'neg_category_ids' must hold no category that an annotation of the image has, got "
+        f"images[{place}]: 'neg_category_ids' must contain no category that an annotation of the image has, got "
         f"{first['category_id']}"
     ) in capsys.readouterr().err
 
@@ -152,7 +152,7 @@ def test_a_category_is_in_one_list_of_an_image(files, capsys, tmp_path):
     path = tmp_path / "broken.json"
     path.write_text(json.dumps(truth))
     assert main(["lvis", str(path), files[1]]) == 2
-    said = f"images[{place}]: 'neg_category_ids' must hold no category that 'not_exhaustive_category_ids' has"
+    said = f"images[{place}]: 'neg_category_ids' must contain no category that 'not_exhaustive_category_ids' has"
     assert said in capsys.readouterr().err
 
 

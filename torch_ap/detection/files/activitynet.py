@@ -75,7 +75,7 @@ def read_activitynet(
             raise ValueError(f"{where}: must be a video of the subset {short_repr(subset)}; {also}")
         rows += _rows(video, listed, where, classes)
     if not rows and not allow_empty:
-        raise ValueError(f"{detections}: holds no detections (--allow-empty lets it pass)")
+        raise ValueError(f"{detections}: contains no detections (--allow-empty lets it pass)")
     _check_units(rows, {video: database[video].get("duration") for video in videos}, detections)
     return pack_rows(truths, rows, videos, classes, {}, key="intervals")
 
@@ -110,6 +110,6 @@ def _check_units(rows: list[Row], durations: Mapping[str, Any], path: str | Path
     known = {video: x for video, x in durations.items() if isinstance(x, int | float) and _BEYOND < x <= _LONGEST}
     rows = [row for row in rows if row.image in known]
     if rows and all(row.box[1] <= 1 for row in rows):
-        raise ValueError(f"{path}: all segments lie in [0, 1]; they must be in seconds, not fractions of the video")
+        raise ValueError(f"{path}: all segments are in [0, 1]; they must be in seconds, not fractions of the video")
     if rows and 2 * sum(row.box[1] > _BEYOND * known[row.image] for row in rows) > len(rows):
         raise ValueError(f"{path}: most segments end far behind their videos; they must be in seconds, not frames")

@@ -1,15 +1,12 @@
-"""COCO's JSON files, annotations and results, as input of the detection metrics.
-
-Conversion between COCO's JSON files and the input and state of a detection metric, as in torchmetrics.
-"""
+"""COCO's JSON files, annotations and results: as input of the detection metrics, and written from their state."""
 
 import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -95,50 +92,45 @@ def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbo
 
 
 @dataclass(frozen=True)
-class CocoAnnotations:
-    """A data set; results can be added any number of times.
-
-    Attributes:
-        target: the columns of :attr:`CocoData.target`, without masks.
-        codes: the masks of each image; None for boxes.
-        entries: the entries of the images, ascending by id.
-        images: the ids of the images.
-        class_names: name of each category id.
-        unread: the number of annotations with each mark that these rules ignore.
-    """
-
-    target: dict[str, Any]
-    codes: Sequence[DecodedMasks] | None
-    entries: Entries
-    images: list[Any]
-    class_names: dict[int, str]
-    unread: dict[str, int] = field(default_factory=dict)
-
-
-def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
-    """Read COCO annotations; arguments and errors as in :func:`read_coco`."""
-    checks.one_of("iou_type", iou_type, KINDS)
-    return annotations_from_parts(read_parts(path), iou_type)
-
-
-class Parts(NamedTuple):
+class Parts:
     """The lists of a file of annotations.
 
     Attributes:
-        images: entries ascending by id.
-        ids: ids of the images.
+        entries: the entries of the images, ascending by id.
+        images: the ids of the images.
         truths: the annotations, in order of image, then of the file.
         counts: (B,) annotations per image.
         categories: entries as in the file.
         class_names: name of each category id.
     """
 
-    images: Entries
-    ids: list[Any]
+    entries: Entries
+    images: list[Any]
     truths: Entries
     counts: Tensor
     categories: Entries
     class_names: dict[int, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CocoAnnotations(Parts):
+    """A data set; results can be added any number of times.
+
+    Attributes:
+        target: the columns of :attr:`CocoData.target`, without masks.
+        codes: the masks of each image; None for boxes.
+        unread: the number of annotations with each mark that these rules ignore.
+    """
+
+    target: dict[str, Any]
+    codes: Sequence[DecodedMasks] | None
+    unread: dict[str, int]
+
+
+def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
+    """Read COCO annotations; arguments and errors as in :func:`read_coco`."""
+    checks.one_of("iou_type", iou_type, KINDS)
+    return annotations_from_parts(read_parts(path), iou_type)
 
 
 def read_parts(path: str | Path) -> Parts:
@@ -174,7 +166,7 @@ def annotations_from_parts(parts: Parts, iou_type: str, flag: str = "iscrowd") -
     marked = ((key, sum(entry.get(key) == 1 for entry in truths.entries)) for key in _MARKS if key != flag)
     unread, codes = {key: count for key, count in marked if count}, None
     if iou_type in _MASK_KINDS:
-        codes = entries.decode(truths, parts.counts, parts.images)
+        codes = entries.decode(truths, parts.counts, parts.entries)
         target["area"] = _areas(truths, mask_areas(codes))
     else:
         target["boxes"] = truths.numbers("bbox")
@@ -182,7 +174,7 @@ def annotations_from_parts(parts: Parts, iou_type: str, flag: str = "iscrowd") -
             target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area")}
         else:
             target["area"] = _areas(truths, boxes.area(target["boxes"]))
-    return CocoAnnotations(target, codes, parts.images, parts.ids, parts.class_names, unread)
+    return CocoAnnotations(**vars(parts), target=target, codes=codes, unread=unread)
 
 
 def read_results(data: CocoAnnotations, results: str | Path) -> CocoData:
@@ -213,22 +205,22 @@ def _list_of_results(results: Any, path: str) -> Entries:
     if isinstance(annotations, list) and all(isinstance(entry, dict) and "score" in entry for entry in annotations[:1]):
         return Entries.from_list(annotations, f"{path}: annotations")
     if not isinstance(results, list):
-        got = (
-            f"an object with the keys {short_repr(list(results))}" if isinstance(results, dict) else short_repr(results)
-        )
-        also = ", whose annotations have no score: are the two files swapped?" if isinstance(annotations, list) else ""
-        raise ValueError(
-            f"{path}: must be a JSON list of detections, or an object that has it as 'annotations', got {got}{also}"
-        )
+        got = short_repr(results)
+        if isinstance(results, dict):
+            got = f"an object with the keys {short_repr(list(results))}"
+        if isinstance(annotations, list):
+            got = f"{got}, whose annotations have no score: are the two files swapped?"
+        rule = "must be a JSON list of detections, or an object that has it as 'annotations'"
+        raise ValueError(f"{path}: {rule}, got {got}")
     return Entries.from_list(results, path)
 
 
 def _sort_by_image(listed: Entries, images: list[Any], categories: dict[int, str]) -> tuple[Entries, Tensor]:
     """Return entries in order of image, then of the file, and the (B,) number of entries per image."""
-    row = np.array(listed.lookup("image_id", {image: place for place, image in enumerate(images)}), np.int64)
+    indices = np.array(listed.lookup("image_id", {image: index for index, image in enumerate(images)}), np.int64)
     listed.lookup("category_id", categories)
-    counts = torch.from_numpy(np.bincount(row, minlength=len(images)).astype(np.int64))
-    return listed.reordered(np.argsort(row, kind="stable").tolist()), counts
+    counts = torch.from_numpy(np.bincount(indices, minlength=len(images)).astype(np.int64))
+    return listed.reordered(np.argsort(indices, kind="stable").tolist()), counts
 
 
 def _labels(listed: Entries) -> dict[str, Any]:
@@ -308,21 +300,19 @@ def images_of_files(
         checks.one_of("iou_type", kind, KINDS)
     parts = read_parts(annotations)
     kinds = [read_results(annotations_from_parts(parts, kind), results) for kind in iou_type]
-    order = range(len(parts.ids)) if "keypoints" in iou_type else _order_of_annotations(parts)
+    order: Sequence[int] = range(len(parts.images))
+    if "keypoints" not in iou_type:  # by the first annotation in the file, then the images without annotations
+        places = torch.split(torch.tensor(parts.truths.places), parts.counts.tolist())
+        order = sorted(order, key=lambda image: min(places[image].tolist(), default=math.inf))
     return _join_kinds([x.preds for x in kinds], order), _join_kinds([x.target for x in kinds], order)
-
-
-def _order_of_annotations(parts: Parts) -> list[int]:
-    """Return the images by their first annotation in the file, then the images without annotations."""
-    ends = list(itertools.accumulate(parts.counts.tolist(), initial=0))
-    first = [min(parts.truths.places[start:end], default=math.inf) for start, end in itertools.pairwise(ends)]
-    return sorted(range(len(first)), key=first.__getitem__)
 
 
 def _join_kinds(kinds: Sequence[Images], order: Sequence[int]) -> ImageList:
     """Join the dicts of each image, whose predictions have an ``area`` only with keypoints."""
-    listed = [_split(images) for images in kinds]
-    joined = [{key: value for part in parts for key, value in part.items()} for parts in zip(*listed, strict=True)]
+    joined: ImageList = [{} for _ in order]
+    for images in kinds:
+        for image, columns in zip(joined, _split(images), strict=True):
+            image |= columns
     for image in joined:
         if "masks" in image:
             image["masks"] = run_lengths.to_dense(image["masks"])
@@ -330,7 +320,7 @@ def _join_kinds(kinds: Sequence[Images], order: Sequence[int]) -> ImageList:
             image |= {key: image[key].to(dtype) for key, dtype in _DTYPES.items() if key in image}
             if "scores" in image:
                 image.pop("area", None)
-    return [joined[place] for place in order]
+    return [joined[row] for row in order]
 
 
 def _split(images: Images) -> ImageList:
@@ -339,7 +329,7 @@ def _split(images: Images) -> ImageList:
         return [dict(image) for image in images]
     counts = images["counts"].tolist()
     columns = {key: torch.split(column, counts) for key, column in images.items() if key != "counts"}
-    return [{key: parts[place] for key, parts in columns.items()} for place in range(len(counts))]
+    return [{key: values[image] for key, values in columns.items()} for image in range(len(counts))]
 
 
 def write_files(
@@ -353,19 +343,19 @@ def write_files(
     """Write the state of a detection metric as ``{name}_preds.json`` and ``{name}_target.json``.
 
     Args:
-        name: path without those endings.
+        name: path without these endings.
         columns: the state of a metric of boxes, masks or both.
         box_format: format of its boxes.
-        class_names: names of labels; a label without one is named by its number.
+        class_names: names of labels; the name of another label is its number.
         use_given_area: whether to write areas of 0 or less unchanged, instead of the area of the box or mask.
     """
     labels = torch.unique(torch.cat([columns["ground_truth_labels"], columns["detection_labels"]])).tolist()
-    images: list[dict[str, Any]] = [{"id": place} for place in range(len(columns["detections_per_image"]))]
+    images: ImageList = [{"id": image} for image in range(len(columns["detections_per_image"]))]
     if "image_sizes" in columns:
         for image, (height, width) in zip(images, columns["image_sizes"].tolist(), strict=True):
             image |= {"height": height, "width": width}
     truth = {
-        "info": {"description": "what a metric of torch_ap held"},
+        "info": {"description": "the state of a metric of torch_ap"},
         "images": images,
         "annotations": _entries(columns, "ground_truth", box_format, use_given_area=use_given_area),
         "categories": [{"id": label, "name": class_names.get(label, str(label))} for label in labels],
@@ -379,7 +369,7 @@ def _entries(columns: Columns, side: str, box_format: str, *, use_given_area: bo
     counts = columns[f"{side}s_per_image"]
     image = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
     parts: dict[str, list[Any]] = {
-        "id": list(range(1, len(image) + 1)),  # COCO's own evaluation takes an id of 0 for "none"
+        "id": list(range(1, len(image) + 1)),  # COCO's evaluation treats an id of 0 as missing
         "image_id": image.tolist(),
         "category_id": columns[f"{side}_labels"].tolist(),
     }
@@ -419,8 +409,8 @@ def _compress(runs: Sequence[int]) -> str:
     bits: 5 bits of data and a continuation bit.
     """
     text = []
-    for place, run in enumerate(runs):
-        rest, more = run - (runs[place - 2] if place > 2 else 0), True
+    for index, run in enumerate(runs):
+        rest, more = run - (runs[index - 2] if index > 2 else 0), True
         while more:
             digit, rest = rest & 0x1F, rest >> 5
             more = rest != (-1 if digit & 0x10 else 0)

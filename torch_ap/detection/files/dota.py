@@ -68,11 +68,11 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     classes = files_by_class(text_files(detections, allow_empty), lambda path: path.stem.removeprefix(_TASK))
     rows = [row for path, name in classes.items() for row in _detections(path, name, known, names)]
     if rows and not truths:
-        raise ValueError(f"{ground_truths}: the ground truths hold no object")
+        raise ValueError(f"{ground_truths}: the ground truths contain no object")
     for boxes, folder in ((truths, ground_truths), (rows, detections)):
         corners = torch.tensor([row.box for row in boxes], dtype=torch.float64).reshape(-1, _CORNERS)
         if boxes and bool(((corners >= 0) & (corners <= 1)).all()):
-            raise ValueError(f"{folder}: all corners lie in [0, 1]; they must be in pixels of the image")
+            raise ValueError(f"{folder}: all corners are in [0, 1]; they must be in pixels of the image")
         rule = RULES["uncrossed"]  # checked here to report the line
         for place in rule.offends(corners).nonzero()[:1, 0].tolist():
             got = f"{short_repr(boxes[place].box)}; put these in order, or leave the line out"
@@ -89,7 +89,7 @@ def _objects(path: Path) -> list[Row]:
         if len(words) < _CORNERS + 2:
             also = ", as detections have: are the folders swapped?" if path.stem.startswith(_TASK) else ""
             got = f"{short_repr(' '.join(words))}{also}"
-            raise ValueError(f"{where}: must hold 8 numbers, a class and whether it is difficult, got {got}")
+            raise ValueError(f"{where}: must contain 8 numbers, a class and whether it is difficult, got {got}")
         if words[-1] not in _DIFFICULT:
             raise ValueError(f"{where}: difficult must be 0, 1 or 2, got {short_repr(words[-1])}")
         box = parse_box(words[:_CORNERS], where, "corners")
@@ -106,7 +106,9 @@ def _detections(path: Path, name: str, images: Collection[str], classes: Collect
     rows = []
     for where, words in text.lines(path):
         if len(words) != _CORNERS + 2:
-            raise ValueError(f"{where}: must hold an image, a score and 8 numbers, got {short_repr(' '.join(words))}")
+            raise ValueError(
+                f"{where}: must contain an image, a score and 8 numbers, got {short_repr(' '.join(words))}"
+            )
         if words[0] not in images:
             raise ValueError(f"{where}: unknown image {short_repr(words[0])}{suggest_name(words[0], images)}")
         score = text.numbers(words[1:2], where, "score")[0]

@@ -97,9 +97,7 @@ def _raise_repeated(path: str | Path, loaded: Any, keys: Mapping[int, str]) -> N
         where, value = pending.pop()
         if id(value) in keys:
             entry = where if not where or where.startswith("[") else f": {where}"
-            raise ValueError(
-                f"{path}{entry}: the key {short_repr(keys[id(value)])} must be given once, but is given twice"
-            )
+            raise ValueError(f"{path}{entry}: the key {short_repr(keys[id(value)])} must occur once, but occurs twice")
         if isinstance(value, dict):
             pending += [(f"{where}.{key}".removeprefix("."), part) for key, part in reversed(value.items())]
         elif isinstance(value, list) and value and not isinstance(value[0], int | float | str):
@@ -158,26 +156,26 @@ def _numbers(least: float = -math.inf, none: bool = False) -> list[Rule]:
 
 
 _REPRESENTED = Rule(
-    "must be a number that float64 holds", lambda x: x is None or (type(x) in _NUMBERS and float(x) == x)
+    "must be a number that float64 represents", lambda x: x is None or (type(x) in _NUMBERS and float(x) == x)
 )
 _FINITE_NUMBERS = Rule(
-    "must hold finite numbers", lambda x: all(_is_finite(part) and float(part) == part for part in x)
+    "must contain finite numbers", lambda x: all(_is_finite(part) and float(part) == part for part in x)
 )
 INTEGER = Rule("must be an integer", lambda x: type(x) is int and -_INT64 <= x < _INT64)
 TEXT = Rule("must be text", lambda x: isinstance(x, str))
 LABEL = Rule("must be an integer, as labels are (only ids of images may be text)", lambda x: not isinstance(x, str))
-_TRIPLES = "must hold x, y and a third number of each keypoint"
+_TRIPLES = "must contain x, y and a third number of each keypoint"
 POINTS = [Rule(_TRIPLES, lambda x: isinstance(x, list) and len(x) > 0 == len(x) % 3), _FINITE_NUMBERS]
-_LABELS = "must hold 0, 1 or 2 as the visibility of each keypoint"
+_LABELS = "must contain 0, 1 or 2 as the visibility of each keypoint"
 VISIBILITY = Rule(_LABELS, lambda x: x in (0, 1, 2), lambda x: x[2::3])
 _FLAG = Rule("must be 0 or 1", lambda x: isinstance(x, int | float) and x in (0, 1))
 _FREQUENCY = Rule("must be 'r', 'c' or 'f'", lambda x: x in ("r", "c", "f"))
 _BOX = [
-    Rule("must hold x, y, width and height", lambda x: isinstance(x, list) and len(x) == 4),
+    Rule("must contain x, y, width and height", lambda x: isinstance(x, list) and len(x) == 4),
     _FINITE_NUMBERS,
-    Rule("must hold a width and a height of at least 0", lambda x: min(x[2:]) >= 0),
+    Rule("must contain a width and a height of at least 0", lambda x: min(x[2:]) >= 0),
 ]
-_TIMES = "must hold start and end in seconds, the start first"
+_TIMES = "must contain start and end in seconds, the start first"
 _SEGMENT = [
     Rule(_TIMES, lambda x: isinstance(x, list) and len(x) == 2),
     *(rule._replace(parts=list) for rule in _numbers()),
@@ -288,7 +286,7 @@ class Entries:
         first = self.entries[0].get("keypoints") if self.entries else None
         length = 3 * count if count else len(first) if isinstance(first, list) and first and len(first) % 3 == 0 else 3
         others = "those of the annotations" if count else f"that of {self.name(0) if self.entries else ''}"
-        same = Rule(f"must hold {length} numbers, as {others}", lambda n: n == length, lambda x: (len(x),))
+        same = Rule(f"must contain {length} numbers, as {others}", lambda n: n == length, lambda x: (len(x),))
         field = Field([*rules, same], (-math.inf,) * length)
         out = self.numbers("keypoints", field).reshape(-1, length // 3, 3)
         if VISIBILITY in rules and not np.isin(out[..., 2], (0, 1, 2)).all():
@@ -301,7 +299,7 @@ class Entries:
         seen: set[Any] = set()
         for row, value in enumerate(values):
             if value in seen:
-                raise ValueError(f"{self.name(row)}: '{key}' must be given once, got {short_repr(value)} again")
+                raise ValueError(f"{self.name(row)}: '{key}' must occur once, got {short_repr(value)} again")
             seen.add(value)
         return values
 
@@ -400,7 +398,7 @@ def _code(listed: Entries, row: int, size: Size | None, images: Entries, image: 
         raise ValueError(f"{name}: its image {image_id} must have 'height' and 'width', since the mask is polygons")
     for polygon in mask:
         if fault := _fault(polygon, size):
-            raise ValueError(f"{name}: '{_KEY}' must hold polygons, {fault}, got {short_repr(polygon)}")
+            raise ValueError(f"{name}: '{_KEY}' must contain polygons, {fault}, got {short_repr(polygon)}")
     try:
         from pycocotools import mask as coco_mask
     except ModuleNotFoundError:
@@ -411,11 +409,11 @@ def _code(listed: Entries, row: int, size: Size | None, images: Entries, image: 
 def _fault(polygon: Any, size: Size) -> str | None:
     """Return the rule that a polygon breaks, if any."""
     if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
-        return "lists of x and y in turn, of at least three points"
+        return "lists of x and y alternating, with at least three points"
     if not set(map(type, polygon)) <= {int, float}:
         return "lists of numbers"
     if not all(abs(x) <= _FARTHEST * max(size) for x in polygon):
-        return f"whose points lie in or near their image, {size[0]} by {size[1]}, at most {_FARTHEST} sides from it"
+        return f"whose points are in or near their image, {size[0]} by {size[1]}, at most {_FARTHEST} sides from it"
     if size[0] * size[1] >= _MOST_PIXELS:
         return f"whose images have less than 2^32 pixels, not {size[0]} by {size[1]}"
     return None

@@ -82,19 +82,20 @@ def read_fiftyone(
         for side, field in ((preds, pred_field), (target, gt_field)):
             side.append(_image(sample, field, f"samples[{place}]", size, side is preds, iou_type in MASK_KINDS))
     if sizes is not None and len(sizes) > len(preds):
-        raise_invalid("sizes", f"must hold (width, height) of each sample, of which there are {len(preds)}", sizes)
+        raise_invalid("sizes", f"must contain (width, height) of each sample, of which there are {len(preds)}", sizes)
     if names is None:
         names = sorted({x for image in (*preds, *target) for x in image["labels"]})
     label_of = {name: label for label, name in enumerate(names)}
     for image in (*preds, *target):
         for name in image["labels"]:
             if name not in label_of:
-                raise_invalid("class_names", f"must hold all labels{suggest_name(name, names)}", name)
+                raise_invalid("class_names", f"must contain all labels{suggest_name(name, names)}", name)
         image["labels"] = torch.tensor([label_of[x] for x in image["labels"]], dtype=torch.int64)
     return InMemoryData(preds, target, dict(enumerate(names)))
 
 
 def _is_sequence(values: Any) -> bool:
+    """Return whether values are a sequence other than text."""
     return isinstance(values, Sequence) and not isinstance(values, str)
 
 
@@ -114,14 +115,12 @@ def _image_size(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | 
         metadata, where = _attribute(sample, "metadata"), f"samples[{place}].metadata"
         size: Any = _attribute(metadata, "width"), _attribute(metadata, "height")
         if any(side is None for side in size):
-            raise ValueError(
-                f"`samples[{place}]` must have `metadata` with width and height, of which boxes are fractions: call "
-                "`compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
-            )
+            rule = "must have `metadata` with width and height, of which boxes are fractions"
+            cure = "call `compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
+            raise ValueError(f"`samples[{place}]` {rule}: {cure}")
     elif place >= len(sizes):
-        raise_invalid(
-            "sizes", f"must hold (width, height) of each sample, of which there are at least {place + 1}", sizes
-        )
+        rule = f"must contain (width, height) of each sample, of which there are at least {place + 1}"
+        raise_invalid("sizes", rule, sizes)
     else:
         size, where = sizes[place], f"sizes[{place}]"
     sides = _plain(size)
@@ -173,7 +172,7 @@ def _score(value: Any, where: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise_invalid(where, f"{rule}, that float64 holds", value)
+        raise_invalid(where, f"{rule}, that float64 represents", value)
 
 
 def _crowd(label: Any, where: str) -> int:
@@ -192,7 +191,7 @@ def _corners(box: Any, size: tuple[float, float], where: str) -> list[float]:
     is_box = isinstance(sides, Sequence) and len(sides) == 4 and all(checks.is_number(x) for x in sides)
     if not is_box or not all(_LEAST <= value <= _MOST for value in sides) or min(sides[2:]) < 0:
         got = list(sides) if is_box else sides
-        raise_invalid(where, "must hold x, y, width and height as fractions of the image's size", got)
+        raise_invalid(where, "must contain x, y, width and height as fractions of the image's size", got)
     (x, y, w, h), (width, height) = sides, size
     return [x * width, y * height, (x + w) * width, (y + h) * height]
 
@@ -231,10 +230,7 @@ def _draw(picture: Any, mask: Any, corners: list[float]) -> None:
 
 def _pixels(start: float, end: float, length: int) -> tuple[int, int]:
     """Return the first pixel and the end, rounded; an edge in the middle of a pixel is rounded to fit ``length``."""
-    choices = [(first, last) for first in _roundings(start) for last in _roundings(end)]
+    # the possible values of an edge before its conversion to a fraction, the most likely first
+    edges = [(round(round(edge, 6)), round(edge - _HALF), round(edge + _HALF)) for edge in (start, end)]
+    choices = [(first, last) for first in edges[0] for last in edges[1]]
     return next((pixels for pixels in choices if pixels[1] - pixels[0] == length), choices[0])
-
-
-def _roundings(edge: float) -> tuple[int, ...]:
-    """Return the possible values of a rounded edge before its conversion to a fraction, the most likely first."""
-    return round(round(edge, 6)), round(edge - _HALF), round(edge + _HALF)

@@ -85,7 +85,7 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> LvisAnnotation
     """Read LVIS annotations; arguments and errors as in :func:`read_lvis`."""
     checks.one_of("iou_type", iou_type, KINDS)
     parts = coco.read_parts(path)
-    lists = {key: parts.images.values(key) for key in KEYS}
+    lists = {key: parts.entries.values(key) for key in KEYS}
     _check_lists(parts, lists)
     frequencies = dict(zip(parts.class_names, parts.categories.values("frequency"), strict=True))
     parts.truths.numbers("area")  # which COCO's annotations may lack
@@ -116,11 +116,11 @@ def _tensor(ids: Sequence[int]) -> Tensor:
 
 def _check_lists(parts: Parts, lists: dict[str, list[list[int]]]) -> None:
     """Raise ValueError for ids of no category, and for negative ids of categories with an annotation in the image."""
-    positive: dict[int, set[int]] = {image: set() for image in parts.ids}
+    positive: dict[int, set[int]] = {image: set() for image in parts.images}
     for entry in parts.truths.entries:
         positive[entry["image_id"]].add(entry["category_id"])
     for key, ids_of_images in lists.items():
-        for row, (image, ids, other) in enumerate(zip(parts.ids, ids_of_images, lists[NOT_EXHAUSTIVE], strict=True)):
+        for row, (image, ids, other) in enumerate(zip(parts.images, ids_of_images, lists[NOT_EXHAUSTIVE], strict=True)):
             for label in ids:
                 rule = ""
                 if label not in parts.class_names:
@@ -130,4 +130,4 @@ def _check_lists(parts: Parts, lists: dict[str, list[list[int]]]) -> None:
                 elif key == NEGATIVE and label in other:
                     rule = f"no category that '{NOT_EXHAUSTIVE}' has"
                 if rule:
-                    raise ValueError(f"{parts.images.name(row)}: '{key}' must hold {rule}, got {label}")
+                    raise ValueError(f"{parts.entries.name(row)}: '{key}' must contain {rule}, got {label}")

@@ -65,7 +65,7 @@ def read_supervision(
     sides = [list(x) if isinstance(x, list | tuple) else [x] for x in (predictions, targets)]
     if len(sides[0]) != len(sides[1]):
         counts = f"{len(sides[0])} and {len(sides[1])}"
-        raise ValueError(f"`predictions` and `targets` must hold as many images, got {counts}")
+        raise ValueError(f"`predictions` and `targets` must contain as many images, got {counts}")
     class_names: dict[int, str] = {}
     preds, target = (
         [_image(image, f"{side}[{place}]", iou_type, class_names) for place, image in enumerate(images)]
@@ -89,7 +89,7 @@ def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str]) -
     try:
         count = len(getattr(image, shape))
     except TypeError:
-        raise_invalid(f"{where}.{shape}", "must hold a row for each object", getattr(image, shape))
+        raise_invalid(f"{where}.{shape}", "must contain a row for each object", getattr(image, shape))
     columns: Image = {}
     if poses:
         columns["keypoints"] = _column(image.xy, count, f"{where}.xy", ((None, 2), (None, 3)))
@@ -115,7 +115,7 @@ def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str]) -
         if np.any(data.get("ignore", 0)):
             raise_invalid(f"{where}.data['ignore']", "must be 0, as only LVIS's rules know ignored objects", 1)
     if columns["labels"].is_floating_point() and count:
-        raise_invalid(f"{where}.class_id", "must hold whole numbers", Plain(np.asarray(image.class_id).dtype))
+        raise_invalid(f"{where}.class_id", "must contain whole numbers", Plain(np.asarray(image.class_id).dtype))
     columns["labels"] = columns["labels"].to(torch.int64)
     _add_names(class_names, columns["labels"].tolist(), data.get("class_name"), f"{where}.data['class_name']")
     if poses:
@@ -124,15 +124,14 @@ def _image(image: Any, where: str, iou_type: str, class_names: dict[int, str]) -
 
 
 def _with_areas(columns: Image, count: int, where: str, *, scored: bool) -> Image:
-    """Return an image whose keypoints have visibilities of 0 and 2, and areas."""
+    """Return an image whose keypoints have visibilities of 0 and 2, with areas of boxes around the used points."""
     visible = columns.pop("visible", None)
     if not count:
         return columns | {"area": torch.zeros(0, dtype=torch.float64)}
     points = columns["keypoints"][..., :2].to(torch.float64)
     if not points.shape[1]:
-        raise_invalid(
-            f"{where}.xy", "must hold at least one point of each object", Plain(f"shape {tuple(points.shape)}")
-        )
+        got = Plain(f"shape {tuple(points.shape)}")
+        raise_invalid(f"{where}.xy", "must contain at least one point of each object", got)
     for row in points.isinf().flatten(1).any(1).nonzero()[:1, 0].tolist():
         raise_invalid(f"{where}.xy[{row}]", "must be finite", points[row].tolist())
     all_points = torch.ones(points.shape[:2], dtype=torch.bool)
@@ -142,19 +141,16 @@ def _with_areas(columns: Image, count: int, where: str, *, scored: bool) -> Imag
         raise_invalid(f"{where}.visible", rule, Plain(tuple(visible.shape)))
     corners = columns.get("boxes", torch.zeros((count, 4))).to(torch.float64)
     own = (corners[:, 2:] - corners[:, :2]).prod(1)
-    area = own if scored and "boxes" in columns else _areas_around(points, all_points if scored else visible, own)
+    used = (all_points if scored else visible)[..., None]
+    sides = points.where(used, -torch.inf).amax(1) - points.where(used, torch.inf).amin(1)
+    has_box = scored and "boxes" in columns
+    area = own if has_box else torch.where(used.flatten(1).any(1), sides.prod(1), own)
     return {"area": area} | columns | {"keypoints": torch.cat([points, 2.0 * visible[..., None]], 2)}
-
-
-def _areas_around(points: Tensor, used: Tensor, default: Tensor) -> Tensor:
-    """Return the (N,) areas of the boxes around the used of (N, K, 2) points; the default without a used point."""
-    high, low = points.where(used[..., None], -torch.inf).amax(1), points.where(used[..., None], torch.inf).amin(1)
-    return torch.where(used.any(1), (high - low).prod(1), default)
 
 
 def _column(values: Any, count: int, where: str, shapes: Shapes = _NUMBER) -> Tensor:
     """Return a copy of an array of numbers with a row per object; it may be missing without objects."""
-    rule = f"must hold a row for each of {count} objects"
+    rule = f"must contain a row for each of {count} objects"
     if values is None and count:
         raise_invalid(where, rule, None)
     try:
@@ -162,7 +158,7 @@ def _column(values: Any, count: int, where: str, shapes: Shapes = _NUMBER) -> Te
     except ValueError:
         raise_invalid(where, f"{rule}, all of one shape", values)
     if array.dtype.kind not in "biuf":
-        raise_invalid(where, "must hold numbers", Plain(array.dtype))
+        raise_invalid(where, "must contain numbers", Plain(array.dtype))
     row = array.shape[1:]
     fits = any(len(row) == len(x) and all(a in (None, b) for a, b in zip(x, row, strict=True)) for x in shapes)
     if count and (array.shape[:1] != (count,) or not fits):
@@ -173,10 +169,8 @@ def _column(values: Any, count: int, where: str, shapes: Shapes = _NUMBER) -> Te
     for rule, wrong in (("must not be NaN", array != array), ("must be below 2^63", too_large)):
         for place, *_ in np.argwhere(wrong)[:1].tolist():
             raise_invalid(f"{where}[{place}]", rule, array[place].tolist())
-    dtype = array.dtype.newbyteorder(
-        "="
-    )  # torch has one byte order, no long double, and sorts no wide unsigned numbers
-    dtype = np.dtype(np.float64) if dtype.type is np.longdouble else dtype
+    # torch has one byte order, no long double, and sorts no wide unsigned numbers
+    dtype = np.dtype(np.float64) if array.dtype.type is np.longdouble else array.dtype.newbyteorder("=")
     return torch.from_numpy(array.astype(np.int64 if dtype.kind == "u" and dtype.itemsize > 1 else dtype, copy=False))
 
 
@@ -189,7 +183,7 @@ def _add_names(known: dict[int, str], labels: list[int], names: Any, where: str)
     except (TypeError, ValueError):  # a number, or lists of several lengths
         is_list = False
     if not is_list:
-        raise_invalid(where, f"must hold a name for each of {len(labels)} objects", names)
+        raise_invalid(where, f"must contain a name for each of {len(labels)} objects", names)
     for label, name in zip(labels, map(str, names), strict=True):
         if known.setdefault(label, name) != name:
             rule = f"must call class {label} {short_repr(known[label])}, as images before do"

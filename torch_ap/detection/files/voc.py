@@ -149,7 +149,7 @@ def parse_box(words: list[str], where: str, name: str) -> list[float]:
     """Return finite numbers that are small enough for exact areas; ``name`` is their name in messages."""
     values = text.numbers(words, where, name)
     if max(map(abs, values)) > _LARGEST:
-        rule = f"{name} must hold numbers of at most {_LARGEST:g}"
+        rule = f"{name} must contain numbers of at most {_LARGEST:g}"
         raise ValueError(f"{where}: {rule}, got {short_repr(' '.join(words))}")
     return values
 
@@ -197,7 +197,7 @@ def _check_tags(element: ElementTree.Element | None, tags: Sequence[str], where:
     """Raise ValueError for a repeated tag."""
     for tag in tags:
         if element is not None and len(element.findall(tag)) > 1:
-            raise ValueError(f"{where}: <{tag}> must be given once, and is given twice")
+            raise ValueError(f"{where}: <{tag}> must occur once, but occurs twice")
 
 
 def image_size(root: ElementTree.Element) -> tuple[float, float]:
@@ -336,7 +336,7 @@ def _name_and_numbers(words: list[str], numbers: int, where: str, is_dota: bool)
         got = f"{short_repr(words[-numbers])}; ground truths have none: are the folders swapped?"
         raise ValueError(f"{where}: the score must be a finite number, got {got}")
     if fault:
-        raise ValueError(f"{where}: must hold a name and {numbers} numbers, {fault}")
+        raise ValueError(f"{where}: must contain a name and {numbers} numbers, {fault}")
     score = text.numbers(words[-numbers:-_BOX], where, "score")
     return " ".join(words[:-numbers]), score + parse_box(words[-_BOX:], where, "box")
 
@@ -361,7 +361,7 @@ def _check_columns(unknown: set[str], classes: set[str], folder: str | Path) -> 
 def _check_not_yolo(rows: list[Row], folder: str | Path) -> None:
     """Raise ValueError for class ids with fractions only, as in YOLO's files, whose columns differ."""
     if rows and all(row.name.isdecimal() and -0.1 <= min(row.box) <= max(row.box) <= _HIGHEST_FRACTION for row in rows):
-        fault = "its classes are numbers and its boxes lie in [0, 1], as in YOLO's files"
+        fault = "its classes are numbers and its boxes are in [0, 1], as in YOLO's files"
         raise ValueError(f"{folder}: {fault}: read them with --format yolo (`read_yolo`)")
 
 
@@ -370,5 +370,5 @@ def _check_score_first(rows: list[Row], folder: str | Path) -> None:
     last, first = [row.box[3] for row in rows], [row.further for row in rows]
     fractions = all(0 <= x <= 1 for x in last) and any(0 < x < 1 for x in last)
     if fractions and any(not 0 <= x <= 1 for x in first) and any(max(row.box) > 1 for row in rows):
-        rule = "the score must stand before the box: class, score, four numbers"
-        raise ValueError(f"{folder}: the last number of every line lies in [0, 1], as a score does; {rule}")
+        rule = "the score must come before the box: class, score, four numbers"
+        raise ValueError(f"{folder}: the last number of every line is in [0, 1], as a score does; {rule}")

@@ -50,7 +50,7 @@ def image_sizes(path: str | Path) -> dict[str, Size]:
     out: dict[str, Size] = {}
     for where, name, size in _sizes_in_folder(path) if path.is_dir() else _sizes_in_text(path):
         if name in out:
-            raise ValueError(f"{where}: image {short_repr(name)} must be given once, but is given again")
+            raise ValueError(f"{where}: image {short_repr(name)} must occur once, but occurs again")
         out[name] = size
     if not out:
         raise ValueError(f"{path}: must be a folder with PNG or JPEG images, or a file of lines `image width height`")
@@ -282,7 +282,7 @@ def _yaml_fault(node: Any, loader: Any) -> str:
             plain = key.id == "scalar" and len(key.value) < MAX_INTEGER_DIGITS and not key.tag.endswith(":merge")
             name = loader.construct_object(key) if plain else id(key)
             if name in keys:
-                fault = f"the key {short_repr(name)} must be given once, but is given twice"
+                fault = f"the key {short_repr(name)} must occur once, but occurs twice"
                 return f"line {key.start_mark.line + 1}: {fault}"
             keys.add(name)
         if node.id == "sequence":
@@ -343,7 +343,7 @@ def _fractions(words: list[str], where: str, detected: bool) -> list[float]:
     low, high = _DETECTION_RANGE if detected else _TRUTH_RANGE
     if not all(low <= value <= high for value in values[:4]) or min(values[2:4]) < 0:
         got = short_repr(" ".join(words[:4]))
-        raise ValueError(f"{where}: a box must hold fractions of the image's width and height, 0 to 1, got {got}")
+        raise ValueError(f"{where}: a box must contain fractions of the image's width and height, 0 to 1, got {got}")
     if detected and not 0 <= values[4] <= 1:
-        raise ValueError(f"{where}: the confidence must lie in [0, 1], got {short_repr(words[4])}")
+        raise ValueError(f"{where}: the confidence must be in [0, 1], got {short_repr(words[4])}")
     return values
