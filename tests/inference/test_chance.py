@@ -248,7 +248,7 @@ def test_the_least_p_of_permutations_is_noted():
     perfect, none = (preds > 380).long(), (preds % 2 == 1).long()
     found = chance_test(preds, perfect, n_resamples=99)
     assert found.p_value == 0.01
-    assert found.reason == "p_value is the least that 99 permutations can give"
+    assert found.reason == "p_value is the smallest possible with 99 permutations"
     assert chance_test(preds, none, n_resamples=99).reason == ""
 
 

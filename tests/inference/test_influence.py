@@ -49,7 +49,7 @@ def test_reference_values(row):
     }
     for name, value in found.items():
         assert float(value) == pytest.approx(row[name], abs=REORDERED), name
-    z, boyd = normal_quantile(0.95), published.boyd(curve, ap).sqrt()
+    z, boyd = normal_quantile(0.95), (ap * (1 - ap) / curve.m).sqrt()
     ends = {
         "ci95_IF_logit": record.logit(ap, found["se_IF"], z),
         "ci95_boyd_logit": record.logit(ap, boyd, z),

@@ -1,11 +1,9 @@
-"""Chance level of a ranking, and the test against chance.
+"""Chance level of a ranking: the mean of AP over random orders of the labels, and the test against these orders.
 
-Mean and standard deviation of average precision over random orders of the labels, with tied items.
-
-m times AP is a sum over hits and pairs of hits: 1 / t for each hit of a group that ends at rank t, 2 / t for each pair
-within the group, and 1 / t for each pair of a hit of the group and a hit above. Hoeffding's decomposition for sampling
-without replacement splits its variance into a part of single hits and a part of pairs. Neither part is a small
-difference of large numbers.
+With tied items, m times AP is a sum over hits and pairs of hits: 1 / t for each hit of a group that ends at rank t,
+2 / t for each pair within the group, and 1 / t for each pair of a hit of the group and a hit above. Hoeffding's
+decomposition for sampling without replacement splits the variance of this sum into a part of single hits and a part of
+pairs. Neither part is a small difference of large numbers.
 """
 
 import math
@@ -33,7 +31,7 @@ from torch_ap.core.ranking.tie_groups import find_ties
 from torch_ap.inference import enumeration
 from torch_ap.inference.average_precision import read
 from torch_ap.inference.random_ranking import random_average_precision
-from torch_ap.inference.record import SAME_LISTED_VALUE, SAME_VALUE, Result, number
+from torch_ap.inference.record import SAME_LISTED_VALUE, SAME_VALUE, Result
 from torch_ap.inference.resampling import Resampling
 
 
@@ -159,8 +157,8 @@ def chance_level(
     """
     convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
     settings, curve, validated = read(preds, target, convention, average, empty_target_action)
-    each = chance_of_curve(curve, convention, groups=tie_groups(settings, validated))
-    return settings.averaged(each, curve, each.dtype, warn=False)
+    levels = chance_of_curve(curve, convention, groups=tie_groups(settings, validated))
+    return settings.averaged(levels, curve, levels.dtype, warn=False)
 
 
 def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | TieGroups]:
@@ -225,44 +223,39 @@ def chance_test(
         ('exact', 0.5284, 0.0357)
     """
     checks.one_of("method", method, allowed_values(Method))
-    how = Resampling(n_resamples, generator, chunk_size, progress)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve = validated_curve(preds, target, keep_all_groups=True)
     n, m, ap = int(curve.n), int(curve.m), float(average_precision(curve))
     if not m or m == n:
-        return _void(ap, "no hits" if not m else "no misses: AP is 1 in any order").to(preds.device)
-    chosen, reason = _choose(method, curve), ""
+        return _undefined_test(ap, "no hits" if not m else "no misses: AP is 1 in any order").to(preds.device)
+    chosen, reason = _choose_method(method, curve), ""
     chance = random_average_precision(n, m)
     tied = len(curve.items) < n
     moments = float(chance.mean), float(chance.standard_deviation)
     expected, deviation = tied_moments(curve.items, m) if tied else moments
     if chosen == "permutation":
-        found = _permuted(curve, how)
-        beaten = int((found >= ap - SAME_VALUE).sum())
-        p = (beaten + 1) / (len(found) + 1)
-        reason = "" if beaten else f"p_value is the least that {len(found)} permutations can give"
+        values = _permuted(curve, resampling)
+        reached = int((values >= ap - SAME_VALUE).sum())
+        p = (reached + 1) / (len(values) + 1)
+        reason = "" if reached else f"p_value is the smallest possible with {len(values)} permutations"
+    elif chosen == "exact":
+        listed, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), m)
+        p = float(weights[listed >= ap - SAME_LISTED_VALUE].sum()) / float(weights.sum())
     else:
-        p = _listed_tail(curve, ap) if chosen == "exact" else float(chance.lognormal_tail(ap))
-    return ChanceTest(
-        estimate=number(ap),
-        chance_level=number(expected),
-        standard_deviation=number(deviation),
-        z=number((ap - expected) / deviation if deviation > 0 else 0.0),
-        p_value=number(p),
-        lift=number(ap / expected),
-        corrected=number((ap - expected) / (1 - expected)),
-        method=chosen,
-        reason=reason,
-    ).to(preds.device)
+        p = float(chance.lognormal_tail(ap))
+    z = (ap - expected) / deviation if deviation > 0 else 0.0
+    numbers = (ap, expected, deviation, z, p, ap / expected, (ap - expected) / (1 - expected))
+    return ChanceTest.from_numbers(*numbers, method=chosen, reason=reason).to(preds.device)
 
 
-def _void(ap: float, reason: str) -> ChanceTest:
+def _undefined_test(ap: float, reason: str) -> ChanceTest:
     """Return the result without hits (all NaN) or without misses (AP is 1 in any order)."""
-    nan, one = number(math.nan), number(1.0)
-    known, spread = (one, number(0.0)) if ap == 1 else (nan, nan)
-    return ChanceTest(number(ap), known, spread, nan, known, known, nan, "exact", reason)
+    level, spread = (1.0, 0.0) if ap == 1 else (math.nan, math.nan)
+    numbers = (ap, level, spread, math.nan, level, level, math.nan)
+    return ChanceTest.from_numbers(*numbers, method="exact", reason=reason)
 
 
-def _choose(method: str, curve: HitCurve) -> str:
+def _choose_method(method: str, curve: HitCurve) -> str:
     n, m = int(curve.n), int(curve.m)
     if method == "lognormal" and len(curve.items) < n:
         raise ValueError("`method='lognormal'` is for scores without ties; use 'permutation', which keeps them")
@@ -271,17 +264,10 @@ def _choose(method: str, curve: HitCurve) -> str:
     feasible = enumeration.can_enumerate(curve.items.cpu().numpy(), m)
     if method == "exact" and not feasible:
         raise ValueError(
-            f"`method='exact'` lists at most {enumeration.MOST_LISTED:,} ways to give the hits to the tie groups, "
-            "got "
-            f"n={n}, m={m} and {len(curve.items)} different scores; use 'permutation'"
+            f"`method='exact'` lists at most {enumeration.MOST_LISTED:,} ways to distribute the hits over the tie "
+            f"groups, got n={n}, m={m} and {len(curve.items)} different scores; use 'permutation'"
         )
     return "exact" if feasible else "permutation"
-
-
-def _listed_tail(curve: HitCurve, ap: float) -> float:
-    """Return P(AP* >= ap) by listing all ways."""
-    values, weights = enumeration.every_average_precision(curve.items.cpu().numpy(), int(curve.m))
-    return float(weights[values >= ap - SAME_LISTED_VALUE].sum()) / float(weights.sum())
 
 
 def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
@@ -295,18 +281,17 @@ def _permuted(curve: HitCurve, resampling: Resampling) -> Tensor:
         def draw(count: int) -> tuple[Tensor]:
             return (torch.rand(count, n, generator=generator, device=ends.device),)
 
-        return torch.cat([_on_device(ends, m, *keys) for keys in resampling.draw_on_device(3 * n, draw)])
+        def permuted_aps(keys: Tensor) -> Tensor:
+            ranks = keys.topk(m, dim=1, sorted=False).indices.sort(dim=1).values
+            values: Tensor = average_precision_of_ranks(ends[ranks], tied=True)
+            return values
+
+        return torch.cat([permuted_aps(*keys) for keys in resampling.draw_on_device(3 * n, draw)])
     end_of = ends.numpy()
 
     def permuted_ap(rng: np.random.Generator) -> float:
-        places = rng.choice(n, m, replace=False, shuffle=False)
-        places.sort()
-        return float(average_precision_of_ranks(end_of[places] if tied else places + 1, tied=tied))
+        hits = rng.choice(n, m, replace=False, shuffle=False)
+        hits.sort()
+        return float(average_precision_of_ranks(end_of[hits] if tied else hits + 1, tied=tied))
 
     return resampling.statistics(permuted_ap, n, m)
-
-
-def _on_device(ends: Tensor, m: int, keys: Tensor) -> Tensor:
-    t = ends[keys.topk(m, dim=1, sorted=False).indices.sort(dim=1).values]
-    drawn: Tensor = average_precision_of_ranks(t, tied=True)
-    return drawn

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base import tensors as value_rules
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
@@ -34,16 +33,17 @@ from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 
 class PairedItems:
-    """Contributions of each item to both APs, which give the standard error of functions of the two APs."""
+    """Contributions of each item to both APs, for the standard error of functions of the two APs."""
 
     def __init__(
-        self, curves: Sequence[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, source: str, design: str
+        self, curves: Sequence[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, options: InferenceSettings
     ) -> None:
-        self.curves, self.relevant, self.source, self.design = curves, relevant, source, design
+        self.curves, self.relevant, self.design = curves, relevant, options.design
         self.m, self.n = int(curves[0].m), len(relevant)
+        self.by_influence = not options.method.startswith("jackknife")
         self.contributions: list[Tensor] = []
         if min(self.m, self.n - self.m) > 1:
-            values = influence.influence if source == "influence" else influence.leave_one_out
+            values = influence.influence if self.by_influence else influence.leave_one_out
             self.contributions = [values(curve).values_at(x, relevant) for curve, x in zip(curves, scores, strict=True)]
 
     def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
@@ -51,19 +51,19 @@ class PairedItems:
         if not self.contributions:
             return math.nan
         gap = slopes[0] * self.contributions[0] - slopes[1] * self.contributions[1]
-        if self.source == "influence":
+        if self.by_influence:
             value = scaled_deviations(gap, self.relevant).square().sum()
             if self.design == "iid":
                 shares = [influence.prevalence_slope(curve) for curve in self.curves]
                 slope = slopes[0] * shares[0] - slopes[1] * shares[1]
                 value = value + self.m * (self.n - self.m) / self.n**3 * slope.square()[0]
             return math.sqrt(float(value))
-        parts = (gap,) if self.design == "iid" else (gap[self.relevant], gap[~self.relevant])
-        return math.sqrt(float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in parts)))
+        strata = (gap,) if self.design == "iid" else (gap[self.relevant], gap[~self.relevant])
+        return math.sqrt(float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in strata)))
 
 
 def logit_p_value(values: tuple[float, float], items: PairedItems, count: int) -> float:
-    """Return the p-value of the difference of the logits of count / (count + 1) * AP."""
+    """Return the p-value of the difference of the logits of count / (count + 1) * AP; NaN for a standard error of 0."""
     share = count / (count + 1)
     a, b = (share * value for value in values)
     error = items.standard_error((share / (a * (1 - a)), share / (b * (1 - b))))
@@ -75,15 +75,15 @@ def logit_p_value(values: tuple[float, float], items: PairedItems, count: int) -
 def scaled_deviations(values: Tensor, relevant: Tensor) -> Tensor:
     """Return the contribution of each item to the standard error: hits and misses are centered and scaled separately.
 
-    (v - mean) / sqrt(m (m - 1)) for hits, and with q instead of m for misses, so that the squares sum to var(hits) / m
-    + var(misses) / q. NaN with fewer than two hits or misses.
+    It is (v - mean) / sqrt(m (m - 1)) for hits, and has q instead of m for misses. The squares sum to
+    var(hits) / m + var(misses) / q. With fewer than two hits or two misses, their contributions are NaN.
     """
-    out = torch.empty_like(values)
+    scaled = torch.empty_like(values)
     for kind in (relevant, ~relevant):
         group = values[kind]
         scale = (len(group) * (len(group) - 1)) ** 0.5 or float("nan")
-        out[kind] = (group - group.mean()) / scale
-    return out
+        scaled[kind] = (group - group.mean()) / scale
+    return scaled
 
 
 _TIE_BITS = 31
@@ -99,7 +99,7 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
         resampling: number of swaps and generator.
     """
     if preds_a.device.type != "cpu":
-        return _on_device(preds_a, preds_b, relevant, resampling)
+        return _swapped_on_device(preds_a, preds_b, relevant, resampling)
     seed, hit = resampling.seed(), relevant.numpy().astype(np.int64)
     first = np.random.Generator(np.random.SFC64([seed]))
     ranks = [random_ranks(preds, first) for preds in (preds_a, preds_b)]
@@ -117,10 +117,10 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
 
 def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
     """Return the ranks from 0, best first; tied scores are in random order."""
-    down = -order.keys(preds).to(torch.int64).numpy()
-    out = np.empty(len(down), np.int64)
-    out[np.lexsort((rng.random(len(down)), down))] = np.arange(len(down))
-    return out
+    keys = -order.keys(preds).to(torch.int64).numpy()
+    ranks = np.empty(len(keys), np.int64)
+    ranks[np.lexsort((rng.random(len(keys)), keys))] = np.arange(len(keys))
+    return ranks
 
 
 def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
@@ -129,7 +129,8 @@ def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator)
     return float(average_precision_of_ranks(np.flatnonzero(order.sort_in_place(key) & 1) + 1))
 
 
-def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:
+def _swapped_on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:
+    """Compute :func:`swapped_differences` with random numbers of torch on the device of the scores."""
     generator, n, m = resampling.generator_on(preds_a.device), len(relevant), int(relevant.sum())
 
     def ties(count: int) -> Tensor:
@@ -147,17 +148,17 @@ def _on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: R
 
     def break_ties(preds: Tensor) -> Tensor:
         shuffled = torch.randperm(n, generator=generator, device=preds.device)
-        places = shuffled[torch.argsort(preds[shuffled], stable=True, descending=True)]
-        out = torch.empty_like(places)
-        out[places] = torch.arange(n, device=places.device)
-        return out[None]
+        items = shuffled[torch.argsort(preds[shuffled], stable=True, descending=True)]
+        ranks = torch.empty_like(items)
+        ranks[items] = torch.arange(n, device=items.device)
+        return ranks[None]
 
     a, b = break_ties(preds_a), break_ties(preds_b)
-    parts = [average_precision(a, ties(1)) - average_precision(b, ties(1))]
+    differences = [average_precision(a, ties(1)) - average_precision(b, ties(1))]
     for swap, first, second in resampling.draw_on_device(6 * n, draw):
         swapped_a, swapped_b = torch.where(swap, b, a), torch.where(swap, a, b)
-        parts.append(average_precision(swapped_a, first) - average_precision(swapped_b, second))
-    return torch.cat(parts)
+        differences.append(average_precision(swapped_a, first) - average_precision(swapped_b, second))
+    return torch.cat(differences)
 
 
 def compare_averages(
@@ -272,7 +273,7 @@ def compare_rankings(
         TypeError, ValueError: if an argument is invalid.
 
     No other package has an equivalent. Source: as for
-    :func:`torch_ap.inference.average_precision.average_precision_interval`.
+    :func:`torch_ap.inference.average_precision_interval`.
 
     Example:
         >>> import torch
@@ -288,7 +289,7 @@ def compare_rankings(
     tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
     scores = []
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
-        value_rules.check_scores(name, preds, target)
+        tensors.check_scores(name, preds, target)
         scores.append(ClassificationInputs().validate_now(preds, target).scores)
     relevant = target == 1
     options = InferenceSettings(confidence_level, method, design, resampling)
@@ -319,8 +320,7 @@ def compare_curves(
             return comparison
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
         return limit_p_value(comparison, len(relevant), "items")
-    source = "jackknife" if method.startswith("jackknife") else "influence"
-    items = PairedItems(curves, scores, relevant, source, options.design)
+    items = PairedItems(curves, scores, relevant, options)
     count, error = min(hits, misses), items.standard_error()
     df = math.inf if method.endswith("-z") else count - 1
     comparison = comparison_from_error(value_a, value_b, error, df=df, reason=_reason(hits, error), **options.fields)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base import tensors as value_rules
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
@@ -29,7 +28,6 @@ from torch_ap.inference.record import (
     clip_difference,
     deviation,
     holm,
-    named_numbers,
     number,
     rounding,
     student_quantile,
@@ -115,7 +113,7 @@ def compare_systems_per_query(
         >>> [round(p, 3) for p in found.adjusted_p_value[0].tolist()]
         [1.0, 0.071, 0.638]
     """
-    value_rules.check_query_values("values", values, ndim=2)
+    tensors.check_query_values("values", values, ndim=2)
     if len(values) < 2:
         raise_invalid("values", "must contain at least two systems", len(values))
     checks.one_of("method", method, allowed_values(Correction))
@@ -267,13 +265,9 @@ def compare_splits(
         half = float(student_quantile(confidence_level, number(splits - 1.0))) * error
         low, high = clip_difference(mean - half, mean + half, bounds)
         p = student_tail(abs(mean) / error, splits - 1)
-    return SplitComparison(
-        **named_numbers(pairs.value_a, pairs.value_b, mean, low, high, error, p),
-        confidence_level=confidence_level,
-        method="t",
-        reason=reason,
-        splits=splits,
-    ).to(values_a.device)
+    numbers = (pairs.value_a, pairs.value_b, mean, low, high, error, p)
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "t", "splits": splits}
+    return SplitComparison.from_numbers(*numbers, **settings, reason=reason).to(values_a.device)
 
 
 def compare_per_query_without_target(function: Callable[P, PairwiseComparison]) -> Callable[P, PairwiseComparison]:

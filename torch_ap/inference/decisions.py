@@ -1,8 +1,8 @@
 """Comparison of the precision, recall, F or accuracy of two systems' binary decisions on the same items.
 
-Yeh (2000) swaps the two systems' decisions item by item at random. Items with equal decisions have no influence. For
-the other items, the measure depends only on the numbers of hits and of misses that each system retrieves after the
-swap. Both are binomial, so the test is exact for few items.
+The test of Yeh (2000) swaps the two systems' decisions item by item at random. Items with equal decisions have no
+influence. For the other items, the measure depends only on the numbers of hits and of misses that each system retrieves
+after the swap. Both numbers are binomial, so the distribution can be listed if few items have different decisions.
 """
 
 import math
@@ -21,7 +21,7 @@ from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference.enumeration import MOST_LISTED
-from torch_ap.inference.record import SAME_VALUE, Result, number
+from torch_ap.inference.record import SAME_VALUE, Result
 from torch_ap.inference.resampling import Resampling
 
 Measure: TypeAlias = Literal["precision", "recall", "f_beta", "accuracy"]
@@ -97,7 +97,8 @@ def compare_decisions(
 
     Returns:
         :class:`DecisionComparison`. If the measure of a system is NaN (the precision of a system that retrieves
-        nothing), p is NaN, with a reason. A swap with a NaN counts as a difference at least as large as the observed.
+        nothing), p is NaN, with a reason. A swap for which the measure is NaN counts as a difference at least as large
+        as the observed one.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -131,26 +132,17 @@ def compare_decisions(
     )
     swaps = _Swaps(both, (only_a[0] + only_b[0], only_a[1] + only_b[1]), totals, measure, beta)
     value_a, value_b = swaps.value(*only_a), swaps.value(*only_b)
-    chosen = _choose(method, swaps.discordant)
+    chosen = _choose_method(method, swaps.discordant)
     difference = value_a - value_b
     p, reason = math.nan, f"`{measure}` of a system is 0 / 0: the measure and p are NaN"
     if not math.isnan(difference):
         p = swaps.exact(abs(difference)) if chosen == "exact" else swaps.randomized(abs(difference), resampling)
         reason = "" if difference else "no difference: p = 1 by definition"
-    return DecisionComparison(
-        value_a=number(value_a),
-        value_b=number(value_b),
-        difference=number(difference),
-        p_value=number(p),
-        right_a=number(only_a[0] + only_b[1]),
-        right_b=number(only_b[0] + only_a[1]),
-        measure=measure,
-        method=chosen,
-        reason=reason,
-    ).to(preds_a.device)
+    numbers = (value_a, value_b, difference, p, only_a[0] + only_b[1], only_b[0] + only_a[1])
+    return DecisionComparison.from_numbers(*numbers, measure=measure, method=chosen, reason=reason).to(preds_a.device)
 
 
-def _choose(method: str, discordant: tuple[int, int]) -> str:
+def _choose_method(method: str, discordant: tuple[int, int]) -> str:
     feasible = (discordant[0] + 1) * (discordant[1] + 1) <= MOST_LISTED
     if method == "exact" and not feasible:
         raise ValueError(
@@ -162,7 +154,7 @@ def _choose(method: str, discordant: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class _Swaps:
-    """The difference of the measure under random swaps of the items with different decisions.
+    """The difference of the measure under random swaps of the decisions.
 
     Attributes:
         both: numbers of hits and misses that both systems retrieve.
@@ -204,7 +196,7 @@ class _Swaps:
             logs = gammaln(size + 1) - gammaln(count + 1) - gammaln(size - count + 1) - size * math.log(2)
             probabilities.append(np.exp(logs))
         hits, misses = (x.ravel() for x in np.indices((self.discordant[0] + 1, self.discordant[1] + 1)))
-        reached = self.reaches(hits, misses, observed).reshape(self.discordant[0] + 1, self.discordant[1] + 1)
+        reached = self.reaches(hits, misses, observed).reshape(len(probabilities[0]), len(probabilities[1]))
         return min(1.0, float(probabilities[0] @ reached @ probabilities[1]))
 
     def randomized(self, observed: float, resampling: Resampling) -> float:

@@ -121,10 +121,10 @@ def _moments(values: Tensor, counts: Tensor, rest: Tensor, rest_count: Tensor, o
     count = segments.total(counts, offsets) + rest_count
     mean = (segments.total(counts * values, offsets) + rest_count * rest) / count
     deviation = values - (mean if len(offsets) == 2 else mean[segments.ids(offsets)])
-    off = rest - mean
+    rest_deviation = rest - mean
     square = counts * deviation * deviation
-    squares = segments.total(square, offsets) + rest_count * off**2
-    cubes = segments.total(square * deviation, offsets) + rest_count * off**3
+    squares = segments.total(square, offsets) + rest_count * rest_deviation**2
+    cubes = segments.total(square * deviation, offsets) + rest_count * rest_deviation**3
     return Moments(count, mean, squares, cubes)
 
 
@@ -315,7 +315,7 @@ def jackknife_variance(values: ItemValues, design: str) -> Tensor:
     return torch.where(enough, value, torch.nan)
 
 
-_COLUMNS = 8
+_COLUMNS = 8  # rankings per block of a thread
 
 
 def _weights(settings: APSettings, curve: HitCurve) -> Tensor:
@@ -395,19 +395,18 @@ def contributions(validated: Batch, curve: HitCurve, design: str, *, ignoring: b
     singles = hit_curve.split(curve)
 
     def sum_columns(columns: list[int]) -> Tensor:
-        out = torch.zeros(len(scores), dtype=weights.dtype, device=scores.device)
+        sums = torch.zeros(len(scores), dtype=weights.dtype, device=scores.device)
         for column in columns:
             flags, rows = select_column(target, column, ignoring)
-            out[rows] += weights[column] * item_contributions(
-                singles[column], scores[:, column][rows], flags[rows], design
-            )
-        return out
+            items = scores[:, column][rows], flags[rows]
+            sums[rows] += weights[column] * item_contributions(singles[column], *items, design)
+        return sums
 
-    chosen = weights.nonzero().squeeze(1).tolist()
+    weighted = weights.nonzero().squeeze(1).tolist()
     threads = order.workers(scores.numel()) if scores.device.type == "cpu" else 1
     # blocks of a fixed size, so that the sum does not depend on the number of threads
-    parts = [chosen[first : first + _COLUMNS] for first in range(0, max(len(chosen), 1), _COLUMNS)]
-    return torch.stack(order.run_in_threads(sum_columns, parts, threads)).sum(0)
+    blocks = [weighted[first : first + _COLUMNS] for first in range(0, max(len(weighted), 1), _COLUMNS)]
+    return torch.stack(order.run_in_threads(sum_columns, blocks, threads)).sum(0)
 
 
 def select_column(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, Tensor | slice]:
@@ -419,27 +418,26 @@ def select_column(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, 
 
 
 def item_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Tensor:
-    """Return each item's contribution to the AP of one ranking: (N,) float64; the squares sum to its variance."""
-    return _scale_influence(influence(curve), design).values_at(scores, relevant)
+    """Return each item's contribution to the AP of one ranking: (N,) float64; the squares sum to its variance.
 
-
-def _scale_influence(values: ItemValues, design: str) -> ItemValues:
-    """Convert influence functions to contributions, including the share of hits for "iid".
-
-    Values are centered and scaled as in :func:`torch_ap.inference.comparison.scaled_deviations`.
+    The influence functions are centered and scaled as in :func:`torch_ap.inference.comparison.scaled_deviations`. For
+    "iid", the contributions include the random share of hits.
     """
-    curve = values.curve
+    values = influence(curve)
     hits, misses = values.hit_moments(), values.miss_moments()
-    scale = [torch.sqrt(x.count * (x.count - 1)) for x in (hits, misses)]
-    added = [torch.zeros_like(hits.mean)] * 2
+    hit_share = miss_share = torch.zeros_like(hits.mean)
     if design == "iid":
         n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
         slope = prevalence_slope(curve) / n
-        added = [(1 - m / n) * slope, -m / n * slope]
+        hit_share, miss_share = (1 - m / n) * slope, -m / n * slope
+
+    def scaled(x: Tensor, moments: Moments, share: Tensor) -> Tensor:
+        return (x - moments.mean) / torch.sqrt(moments.count * (moments.count - 1)) + share
+
     return ItemValues(
         curve,
-        (values.hits - hits.mean) / scale[0] + added[0],
-        (values.misses - misses.mean) / scale[1] + added[1],
-        (values.hits_unseen - hits.mean) / scale[0] + added[0],
-        (values.misses_below - misses.mean) / scale[1] + added[1],
-    )
+        scaled(values.hits, hits, hit_share),
+        scaled(values.misses, misses, miss_share),
+        scaled(values.hits_unseen, hits, hit_share),
+        scaled(values.misses_below, misses, miss_share),
+    ).values_at(scores, relevant)

@@ -1,16 +1,8 @@
-"""Published intervals and normal distributions of a random ranking, reproduced for comparison only.
-
-Their variances are in :mod:`torch_ap.inference.published`.
-
-Published intervals of average precision, for comparison.
-
-Normal distributions that Su & Zhang propose for a random ranking, and their errors.
-
-Published variances of average precision, for comparison; they are not the default.
+"""Published intervals of AP, and published normal distributions for a random ranking, reproduced for comparison only.
 
 Boyd, Eng & Page (2013) treat AP as a share of m trials. Su & Zhang treat the ranks of the hits as event times
 ("survival"), or as the ranks of a random ranking ("sigma-ap"). Coverage: minimum, median and maximum over the
-configurations of :func:`torch_ap.inference.average_precision.average_precision_interval`, which compares all methods.
+configurations of :func:`torch_ap.inference.average_precision_interval`, which compares all methods.
 """
 
 import math
@@ -32,12 +24,7 @@ from torch_ap.inference import record
 from torch_ap.inference.average_precision import resolve_edge_cases
 from torch_ap.inference.influence import sum_from_below
 from torch_ap.inference.random_ranking import RandomHits
-from torch_ap.inference.record import Ends, Interval, Result, normal_quantile, number
-
-
-def boyd(curve: HitCurve, estimate: Tensor) -> Tensor:
-    """Return AP (1 - AP) / m of each ranking: (S,) float64 (Boyd, Eng & Page 2013, section 4)."""
-    return estimate * (1 - estimate) / segments.as_float64(curve.m)
+from torch_ap.inference.record import Interval, Result, normal_quantile, number
 
 
 def survival(curve: HitCurve) -> Tensor:
@@ -78,12 +65,7 @@ def sigma_ap(curve: HitCurve) -> Tensor:
 
 Method: TypeAlias = Literal["boyd-logit", "boyd-binomial", "survival", "sigma-ap"]
 METHODS = allowed_values(Method)
-_VARIANCES: dict[str, Callable[[HitCurve, Tensor], Tensor]] = {
-    "boyd-logit": boyd,
-    "boyd-binomial": boyd,
-    "survival": lambda curve, _: survival(curve),
-    "sigma-ap": lambda curve, _: sigma_ap(curve),
-}
+_VARIANCES: dict[str, Callable[[HitCurve], Tensor]] = {"survival": survival, "sigma-ap": sigma_ap}
 
 
 def published_interval(
@@ -136,14 +118,16 @@ def published_interval(
 def curve_interval(curve: HitCurve, confidence_level: float, method: str) -> Interval:
     """Return the interval of each ranking of a curve: (S,) ends."""
     estimate = average_precision(curve)
-    error = torch.sqrt(_VARIANCES[method](curve, estimate))
-    form: Callable[[Tensor, Tensor, float], Ends] = record.logit if method == "boyd-logit" else record.wald
-    low, high = form(estimate, error, normal_quantile(confidence_level))
+    if method in _VARIANCES:
+        variance = _VARIANCES[method](curve)
+    else:  # Boyd, Eng & Page (2013), section 4
+        variance = estimate * (1 - estimate) / segments.as_float64(curve.m)
+    error, ends = torch.sqrt(variance), record.logit if method == "boyd-logit" else record.wald
+    low, high = ends(estimate, error, normal_quantile(confidence_level))
     return resolve_edge_cases(Interval(estimate, low, high, error, confidence_level, method, ""), curve)
 
 
 ReportedMethod: TypeAlias = Literal["boyd-logit", "boyd-binomial"]
-_ENDS = {"boyd-logit": record.logit, "boyd-binomial": record.wald}
 
 
 def reported_average_precision_interval(
@@ -193,7 +177,7 @@ def reported_average_precision_interval(
     checks.one_of("method", method, allowed_values(ReportedMethod))
     ap = torch.tensor(float(value), dtype=torch.float64)
     nan, error = torch.full_like(ap, torch.nan), torch.sqrt(ap * (1 - ap) / m)
-    low, high = _ENDS[method](ap, error, normal_quantile(confidence_level))
+    low, high = (record.logit if method == "boyd-logit" else record.wald)(ap, error, normal_quantile(confidence_level))
     reason = ""
     if m == 1 or value == 0:
         low, high, reason = nan, nan, "one hit, which has no spread" if m == 1 else "AP of 0"

@@ -18,14 +18,13 @@ their mean is the theta of tilt u.
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base import tensors as value_rules
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import allowed_values
 from torch_ap.core.ranking.order import Array
@@ -35,9 +34,7 @@ from torch_ap.inference.record import (
     Interval,
     clip_difference,
     deviation,
-    named_numbers,
     normal_quantile,
-    number,
     rounding,
     student_quantile,
     student_tail,
@@ -116,7 +113,7 @@ def mean_interval(
         >>> round(float(found.low), 4), round(float(found.high), 4)
         (0.2563, 0.7643)
     """
-    value_rules.check_query_values("values", values)
+    tensors.check_query_values("values", values)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, QUERY_METHODS)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
@@ -127,11 +124,14 @@ def mean_interval(
 def _interval(x: Tensor, noise: float, confidence_level: float, method: str, resampling: Resampling) -> Interval:
     """Return the interval of the mean of (Q,) float64 CPU values with a rounding error of at most ``noise``."""
     if method == "dirichlet":
-        return _bounded_interval(x, noise, confidence_level)
+        return _dirichlet_interval(x, noise, confidence_level)
     interval = student_interval(x, noise, confidence_level)
     if method == "t" or interval.reason:
         return replace(interval, method=method)
-    replicates, deviations = _replicates(x, resampling), x - interval.estimate
+    array, ones, deviations = x.numpy(), np.ones(len(x), np.int64), x - interval.estimate
+    replicates = resampling.statistics(
+        lambda rng: float(multinomial(rng, ones, len(x)) @ array) / len(x), 4 * len(x), len(x)
+    )
     acceleration = (deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5)
     low, high = bootstrap.bca(replicates, interval.estimate, acceleration, confidence_level)
     note = f"{len(x)} queries: likely too narrow, coverage is measured from {_MIN_MEASURED} on"
@@ -144,20 +144,20 @@ def student_interval(values: Tensor, noise: float, confidence_level: float) -> I
     mean, count = values.mean(), len(values)
     error = deviation(values, noise) / math.sqrt(count)
     ends = wald(mean, error, student_quantile(confidence_level, mean.new_tensor(count - 1.0)))
-    reason = "" if error > 0 else "all queries have the same value, which says nothing of its spread"
+    reason = "" if error > 0 else "all queries have the same value, so the spread is unknown"
     if count == 1:
         reason = "one query, which has no spread: the ends are NaN"
     return Interval(mean, *ends, error, confidence_level, "t", "", reason)
 
 
-def _bounded_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:
+def _dirichlet_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:
     """Return the "dirichlet" interval of (Q,) float64 values in [0, 1] with a rounding error of at most ``noise``."""
     outside = (values < -noise) | (values > 1 + noise)
     if bool(outside.any()):
-        place = int(outside.nonzero()[0])
+        index = int(outside.nonzero()[0])
         raise ValueError(
-            f"`values` must lie in [0, 1] for method 'dirichlet', got {float(values[place])} at index {place}; "
-            "methods 't' and 'bootstrap-bca' take any"
+            f"`values` must be in [0, 1] for method 'dirichlet', got {float(values[index])} at index {index}; "
+            "methods 't' and 'bootstrap-bca' accept all finite values"
         )
     mean, count, x = values.mean(), len(values), values.clamp(0, 1)
     error = deviation(values, noise) / math.sqrt(count)
@@ -173,19 +173,13 @@ def _bounded_interval(values: Tensor, noise: float, confidence_level: float) -> 
     return Interval(mean, *ends, error, confidence_level, "dirichlet", "", reason)
 
 
-def _replicates(values: Tensor, resampling: Resampling) -> Tensor:
-    """Return the means of resampled values, (B,)."""
-    x, ones = values.numpy(), np.ones(len(values), np.int64)
-    return resampling.statistics(lambda rng: float(multinomial(rng, ones, len(x)) @ x) / len(x), 4 * len(x), len(x))
-
-
-_HALF = 0.5
-_MAX_TILT = 300.0  # every confidence level below 1 in float64 has its ends at smaller tilts
-_CENTER = 1e-4
+_HALF = 0.5  # observations at each bound
+_MAX_TILT = 300.0  # for every confidence level below 1 in float64, the ends have smaller tilts
+_CENTER = 1e-4  # for smaller roots, r* is computed by its limit, because its terms cancel
 
 
 def mean_ends(values: Array, confidence_level: float) -> tuple[float, float]:
-    """Return both ends of the interval; the mean is between them.
+    """Return both ends of the "dirichlet" interval; the mean is between them.
 
     Args:
         values: (Q,) in [0, 1], at least one.
@@ -305,17 +299,12 @@ def compare_per_query(
     interval = student_interval(gap, pairs.noise, confidence_level)
     mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
     ends = (float(interval.low), float(interval.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
-    return QueryComparison(
-        **named_numbers(
-            *(pairs.value_a, pairs.value_b, mean, *clip_difference(*ends, bounds)),
-            *(interval.standard_error, p_value(method, pairs, resampling)),
-        ),
-        confidence_level=confidence_level,
-        method=method,
-        reason=_reason(gap, spread),
-        effect_size=number(mean / spread if spread > 0 else (math.nan if gap.any() else 0.0)),
-        queries=len(gap),
-    ).to(values_a.device)
+    low, high = clip_difference(*ends, bounds)
+    p = p_value(method, pairs, resampling)
+    effect_size = mean / spread if spread > 0 else (math.nan if gap.any() else 0.0)
+    numbers = (pairs.value_a, pairs.value_b, mean, low, high, interval.standard_error, p, effect_size)
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "queries": len(gap)}
+    return QueryComparison.from_numbers(*numbers, **settings, reason=_reason(gap, spread)).to(values_a.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,7 +328,7 @@ def validate_pairs(values_a: Tensor, values_b: Tensor, bounds: tuple[float, floa
     """Validate the values of two systems, and return their differences."""
     tensors.check_paired(values_a=values_a, values_b=values_b)
     for name, values in (("values_a", values_a), ("values_b", values_b)):
-        value_rules.check_query_values(name, values)
+        tensors.check_query_values(name, values)
     checks.check_bounds(bounds, values_a=values_a, values_b=values_b)
     return pair_values(values_a, values_b)
 
@@ -380,7 +369,7 @@ def _randomization(pairs: Pairs, resampling: Resampling) -> float:
     observed = abs(float(gap.sum())) - pairs.noise * math.sqrt(len(gap))
     if len(gap) <= _MAX_EXACT:
         sums = gap.new_zeros(1)
-        for difference in gap:  # doubles the sums; a table of all signs takes 20 times the memory
+        for difference in gap:  # doubles the number of sums; a table of all signs takes 20 times the memory
             sums = torch.cat([sums + difference, sums - difference])
         return float((sums.abs() >= observed).double().mean())
     values = gap.numpy()
@@ -397,15 +386,16 @@ def _wilcoxon(pairs: Pairs, _: Resampling) -> float:
     """Return the p-value of signed ranks; sizes that differ only by rounding are tied."""
     from scipy.stats import wilcoxon
 
-    sizes, places = pairs.gap.abs().sort()
+    sizes, queries = pairs.gap.abs().sort()
     ranks = torch.zeros(len(sizes), dtype=torch.float64)
-    ranks[places[1:]] = (sizes.diff() > pairs.noise).cumsum(0).double()
+    ranks[queries[1:]] = (sizes.diff() > pairs.noise).cumsum(0).double()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sample size too small", UserWarning)  # scipy 1.13, few queries
         return float(wilcoxon((pairs.gap.sign() * (ranks + 1)).numpy()).pvalue)
 
 
 def _sign(pairs: Pairs, _: Resampling) -> float:
+    """Return the p-value of the sign test."""
     from scipy.stats import binomtest
 
     wins, losses = int((pairs.gap > 0).sum()), int((pairs.gap < 0).sum())

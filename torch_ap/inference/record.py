@@ -1,17 +1,8 @@
-"""Record of a confidence interval, and the intervals computed from an estimate and its standard error.
+"""Records of results, and the intervals and comparisons that follow from estimates and their standard errors.
 
-Base class of result records: fields are tensors, with printing and export.
-
-Records of the comparison of two systems, and comparisons computed from a standard error.
-
-Record of the range of an average precision computed from counts per bin.
-
-Tolerances below which a difference counts as rounding error.
-
-Each constant is named after the numbers that it treats as equal. Tolerances that belong to a definition, such as
-COCO's matching, are defined with it.
-
-Quantiles of Student's t and the normal distribution, as tensors.
+The base class of all records has tensors as fields, which it prints and exports. Tolerances decide which differences
+count as rounding errors: each constant is named after the numbers that it treats as equal. Tolerances that belong to a
+definition, such as COCO's matching, are defined with it.
 """
 
 import math
@@ -32,8 +23,8 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Values
 
 _DIGITS = 4
-_SHOWN = 6
-_WIDTH = 120
+_SHOWN = 6  # longer lists are shortened in the middle
+_WIDTH = 120  # characters; longer results have one field per line
 
 R = TypeVar("R", bound="Result")
 
@@ -69,6 +60,11 @@ class Result:
     def _tensors(cls) -> list[str]:
         return [field.name for field in fields(cls) if field.type is Tensor]  # type: ignore[arg-type]
 
+    @classmethod
+    def from_numbers(cls: type[R], *numbers: float | Tensor, **settings: Any) -> R:
+        """Return a result with these values of the tensor fields, in the order of the fields."""
+        return cls(**dict(zip(cls._tensors(), numbers, strict=True)), **settings)
+
     def to(self: R, device: torch.device | str) -> R:
         """Return the same result with its tensors on a device."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
@@ -89,8 +85,8 @@ class Result:
 
     def __repr__(self) -> str:
         """Format numbers with four digits; omit empty strings and None."""
-        fields_ = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore[arg-type]
-        shown = {name: value for name, value in fields_.items() if isinstance(value, Tensor) or value not in ("", None)}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore[arg-type]
+        shown = {name: value for name, value in values.items() if isinstance(value, Tensor) or value not in ("", None)}
         name = type(self).__name__
         line = f"{name}({', '.join(f'{x}={_format(value)}' for x, value in shown.items())})"
         if len(line) <= _WIDTH:
@@ -134,8 +130,8 @@ def _format(value: Any, column: int = 0) -> str:
     if isinstance(value, float):
         return f"{value:.{_DIGITS}g}"
     if isinstance(value, dict):
-        between = f",{chr(10)}{' ' * column}" if column else ", "
-        return f"{{{between.join(f'{name!r}: {_format(entry)}' for name, entry in value.items())}}}"
+        separator = f",{chr(10)}{' ' * column}" if column else ", "
+        return f"{{{separator.join(f'{name!r}: {_format(entry)}' for name, entry in value.items())}}}"
     if not isinstance(value, list | Tensor):
         return repr(value)
     half = _SHOWN // 2
@@ -290,7 +286,7 @@ class AveragePrecisionBounds(Result):
     high: Tensor
 
 
-_MAX_NAMES = 3  # more classes or slices with the same reason are counted instead
+_MAX_NAMES = 3  # if more classes or slices have the same reason, their number replaces their names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -337,11 +333,6 @@ class GroupComparison(Comparison):
 
     adjusted_p_value: Tensor = field(kw_only=True)
     names: list[str] = field(kw_only=True)
-
-
-def named_numbers(*numbers: float | Tensor) -> dict[str, Any]:
-    """Return the numbers of a comparison by field name; they are in the order of the fields of Comparison."""
-    return dict(zip(Comparison._tensors(), numbers, strict=True))
 
 
 def group_comparison(comparisons: Mapping[str, Comparison], **settings: Any) -> GroupComparison:
@@ -429,5 +420,5 @@ def comparison_from_error(
     elif error == 0:
         half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
     low, high = clip_difference(difference - half, difference + half, (0, 1))
-    numbers = named_numbers(value_a, value_b, difference, low, high, error, p)
-    return Comparison(**numbers, reason=reason, **settings)
+    numbers = (value_a, value_b, difference, low, high, error, p)
+    return Comparison.from_numbers(*numbers, reason=reason, **settings)
