@@ -1,8 +1,7 @@
 """Average precision, recall at k, MAP@R and CMC of queries that search a gallery by their embeddings.
 
-Values of queries from embeddings and labels, for the function and the metric of embeddings.
-
-Search in the galleries of all processes: queries and results are exchanged, galleries are not.
+The function and the metric of embeddings use the same search. In the galleries of several processes, queries and
+results are exchanged, galleries are not.
 """
 
 from collections.abc import Callable, Sequence
@@ -207,7 +206,7 @@ class EmbeddingSettings:
             ranks: processes with a gallery each; None for a single process.
             centre: (d,) center of the queries of all batches, equal on all processes; None for a single batch.
         """
-        attempt = _call if ranks is None else ranks.attempt
+        attempt: Any = ranks.attempt if ranks is not None else lambda work, *args: work(*args)
         queries, gallery, magnitudes = attempt(self._vectors, batch, centre)
         if ranks is not None:
             magnitudes = ranks.highest(magnitudes)
@@ -279,11 +278,6 @@ class EmbeddingSettings:
             name: x if name in ("relevant", "items") else x.nan_to_num(counts_as.value) for name, x in values.items()
         }
         return values, torch.ones_like(kept) if counts_as.takes_part else kept
-
-
-def _call(work: Callable[..., Any], *args: Any) -> Any:
-    """Return ``work(*args)``, in place of :meth:`TileRanks.attempt` for a single process."""
-    return work(*args)
 
 
 def _is_equal(first: Any, other: Any) -> bool:

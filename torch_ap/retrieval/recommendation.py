@@ -1,13 +1,11 @@
 """Hit rate, reciprocal rank, nDCG and average precision at k of recommendations, from scores of users and items.
 
-Values of each user from scores of users and items, and estimates from samples of items.
-
-Validation of recommendations: users' relevant and seen items, and scores computed for blocks of users.
+Scores are computed for blocks of users, so that the matrix of all scores is never stored.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +18,7 @@ from torch_ap.core.base.options import Correction, Ties, allowed_values
 from torch_ap.core.base.progress import progress_bar
 from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.measure import Measure
 from torch_ap.core.measures.ties import TIES, check_ties, tie_rule
 from torch_ap.core.ranking import hit_curve, order, products, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -34,11 +33,11 @@ _MOST_ROWS = 256
 _EXACT = 1 << 53  # float64 represents all integers up to here
 
 
-class Lists:
+class Lists(NamedTuple):
     """Concatenated items of users: the items of user u are ``items[offsets[u] : offsets[u + 1]]``."""
 
-    def __init__(self, offsets: Tensor, items: Tensor) -> None:
-        self.offsets, self.items = offsets, items
+    offsets: Tensor
+    items: Tensor
 
     @property
     def users(self) -> int:
@@ -152,36 +151,7 @@ class UserScores:
 
 _VARIANCE = 0.1  # weight of the variance relative to the squared bias, as in the paper
 _RANKS_AT_ONCE = 1 << 12
-_ROOM = 1 << 27
-
-
-def user_values(
-    scores: Any,
-    target: Any,
-    seen: Any,
-    k: Any,
-    items: Any,
-    ties: Any,
-    sampled_from: Any,
-    correction: Any,
-    progress: Any,
-) -> dict[str, Tensor]:
-    """Return the values of each user, (U, K) float64, NaN without relevant items, and the number of items, (U,)."""
-    ranks = checks.ranks("top_k", k)
-    check_ties(ties, TIES)
-    checks.boolean("progress", progress)
-    checks.one_of("correction", correction, allowed_values(Correction))
-    matrix = _matrix(scores, target, seen, items)
-    _check_sample(matrix, sampled_from, correction)
-    rows = matrix.tile[0]
-    threads = order.workers(matrix.shape[0] * matrix.shape[1]) if not callable(scores) and scores.is_cpu else 1
-    parts = []
-    with products.workers(threads) as pool_map:
-        for span in progress_bar(order.blocks(slice(0, matrix.shape[0]), rows * max(4, threads)), progress):
-            curve = products.curve_from_tiles(matrix, span, pool_map, _ROOM)
-            whole = correction is None
-            parts.append(_values(curve, ranks, ties) if whole else _estimates(curve, ranks, ties, sampled_from))
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+_MEMORY_OF_A_BLOCK = 1 << 27  # bytes
 
 
 def _matrix(scores: Any, target: Any, seen: Any, items: Any) -> UserScores:
@@ -226,20 +196,21 @@ def _check_sample(matrix: UserScores, sampled_from: Any, correction: Any) -> Non
 
 
 def _values(curve: HitCurve, ranks: list[int], ties: str) -> dict[str, Tensor]:
+    """Return the values of each user, (U, K) float64, NaN without relevant items, and the number of items, (U,)."""
     ones = segments.as_float64(torch.ones(int(curve.m.sum()), device=curve.m.device))
     graded = hit_curve.attach_grades(curve, ones, ones)
-
-    def stack_ranks(measure: Callable[[int], Tensor]) -> Tensor:
-        return torch.stack([measure(k) for k in ranks], 1)
-
-    return {
-        "hit_rate": stack_ranks(lambda k: FirstHit("hit_rate", k, ties)(curve)),
-        "recall": stack_ranks(lambda k: AtRank("recall", k, ties=ties)(curve)),
-        "ndcg": stack_ranks(lambda k: NormalizedDCG(k, ties=ties)(graded)),
-        "map": stack_ranks(lambda k: Convention(top_k=k, ties=ties)(curve)),
-        "mrr": stack_ranks(lambda k: FirstHit("reciprocal_rank", k, ties)(curve)),
-        "likes": curve.m,
+    measures: dict[str, Callable[[int], Measure]] = {
+        "hit_rate": lambda k: FirstHit("hit_rate", k, ties),
+        "recall": lambda k: AtRank("recall", k, ties=ties),
+        "ndcg": lambda k: NormalizedDCG(k, ties=ties),
+        "map": lambda k: Convention(top_k=k, ties=ties),
+        "mrr": lambda k: FirstHit("reciprocal_rank", k, ties),
     }
+    values = {
+        name: torch.stack([measure(k)(graded if name == "ndcg" else curve) for k in ranks], 1)
+        for name, measure in measures.items()
+    }
+    return {**values, "likes": curve.m}
 
 
 def _estimates(curve: HitCurve, ranks: list[int], ties: str, items: int) -> dict[str, Tensor]:
@@ -254,12 +225,12 @@ def _estimates(curve: HitCurve, ranks: list[int], ties: str, items: int) -> dict
     cut = np.stack([np.where(t <= k, values, 0) for values in by_rank.values() for k in ranks], 1)
     table = torch.from_numpy(corrected(cut, sampled)).to(curve.m.device)
     above, size = curve.items_above, curve.items
-    place = tie_rule(ties).first_place
-    if place is None:
+    first_place = tie_rule(ties).first_place
+    if first_place is None:
         running = segments.from_zero(table.t()).t()
         estimates = (running[above + size] - running[above]) / size[:, None]
     else:
-        estimates = table[above + place(1, size) - 1]
+        estimates = table[above + first_place(1, size) - 1]
     named = dict(zip(by_rank, estimates.reshape(len(estimates), -1, len(ranks)).unbind(1), strict=True))
     return {**named, "recall": named["hit_rate"], "map": named["mrr"], "likes": curve.m}
 
@@ -382,16 +353,31 @@ def recommendation_at_k(
         >>> recommendation_at_k(preds, torch.tensor([1, 3]), seen, top_k=[1, 2]).ndcg
         tensor([0.5000, 0.8155], dtype=torch.float64)
     """
-    values = user_values(preds, target, seen, top_k, items, ties, sampled_from, correction, progress)
-    kept = values.pop("likes") > 0
-    if not bool(kept.any()):
+    ranks = checks.ranks("top_k", top_k)
+    check_ties(ties, TIES)
+    checks.boolean("progress", progress)
+    checks.one_of("correction", correction, allowed_values(Correction))
+    matrix = _matrix(preds, target, seen, items)
+    _check_sample(matrix, sampled_from, correction)
+    threads = 1 if callable(preds) or not preds.is_cpu else order.workers(matrix.shape[0] * matrix.shape[1])
+    parts = []
+    with products.workers(threads) as pool_map:
+        blocks = order.blocks(slice(0, matrix.shape[0]), matrix.tile[0] * max(4, threads))
+        for block in progress_bar(blocks, progress):
+            curve = products.curve_from_tiles(matrix, block, pool_map, _MEMORY_OF_A_BLOCK)
+            if sampled_from is None or correction is None:
+                parts.append(_values(curve, ranks, ties))
+            else:
+                parts.append(_estimates(curve, ranks, ties, sampled_from))
+    values = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    has_target = values.pop("likes") > 0
+    if not bool(has_target.any()):
         warn_caller("No user has an item in `target`: all values are NaN.", UserWarning)
-    means = {name: column[kept].mean(0) for name, column in values.items()}
     return Recommendation(
-        k=torch.tensor(list(top_k), device=kept.device),
-        **means,
-        users=int(kept.sum()),
-        without_target=int((~kept).sum()),
+        k=torch.tensor(list(top_k), device=has_target.device),
+        **{name: column[has_target].mean(0) for name, column in values.items()},
+        users=int(has_target.sum()),
+        without_target=int((~has_target).sum()),
         per_user=values,
         sampled_from=sampled_from,
         correction=correction,

@@ -1,9 +1,4 @@
-"""Metric of the mean average precision of embeddings.
-
-State of the metrics of embeddings: columns of embeddings, labels and more.
-
-Queries with a value each, as a sample, without their rankings.
-"""
+"""Metric of the mean average precision of embeddings: its state, and its queries as a sample."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -132,18 +127,6 @@ class EmbeddingColumns(RankingMetric):
 
 def _rows(kept: Tensor, vectors: Tensor, labels: Tensor, groups: Tensor | None) -> Side:
     return Side(vectors[kept], labels[kept], None if groups is None else groups[kept])
-
-
-@dataclass(frozen=True)
-class Known:
-    """Measure with fixed values for every curve."""
-
-    values: Tensor
-    top_k = None
-
-    def __call__(self, _: HitCurve) -> Tensor:
-        """Return the values: (S,) float64."""
-        return self.values
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,7 +337,7 @@ class EmbeddingMAP(EmbeddingColumns):
         offsets = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
         curve = HitCurve(none, none, none, none, None, offsets, values["items"], counts)
         rankings = Rankings(torch.arange(len(counts), device=counts.device), curve, torch.ones_like(counts).bool())
-        settings = MeasureSettings(Known(values["value"]), empty_target_action=self.empty_target_action)
+        settings = MeasureSettings(lambda _: values["value"], empty_target_action=self.empty_target_action)
         return EmbeddingSample(self._dtype_of_values(), settings, rankings, lambda: curve, self.convention)
 
     def _values(self, settings: EmbeddingSettings) -> tuple[dict[str, Tensor], bool]:
