@@ -140,7 +140,7 @@ def test_no_value_depends_on_tiles_memory_or_algorithm(few, room, monkeypatch, g
         gl,
         similarity="dot",
         max_memory=room,
-        k=K,
+        top_k=K,
         empty_target_action="nan",
         relevance=lambda a, b: a[:, None] == b,
     )
@@ -220,7 +220,7 @@ def test_market_1501_with_cameras(generator):
     found = embedding_average_precision(
         *(q, g, ids[:40], ids[40:]),
         similarity="euclidean",
-        k=range(1, 21),
+        top_k=range(1, 21),
         query_groups=cameras[:40],
         gallery_groups=cameras[40:],
     )

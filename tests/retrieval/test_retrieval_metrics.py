@@ -114,7 +114,7 @@ def test_a_function_of_the_curve_is_a_measure():
     assert [x.tolist() for x in metric.per_query()] == [x.tolist() for x in usual.per_query()]
     torch.testing.assert_close(metric.confidence_interval().low, usual.confidence_interval().low)
     assert [*metric.summary()] == ["value", "value_low", "value_high"]
-    with pytest.raises(ValueError, match=r"a chance level needs a measure that defines it, got .*share_of_hits"):
+    with pytest.raises(ValueError, match=r"a chance level requires a measure that defines it, got .*share_of_hits"):
         metric.chance_level()
 
 

@@ -17,7 +17,7 @@ from torch_ap.retrieval.runs import notes
 from torch_ap.retrieval.runs.judged import Judged, judgements_of
 from torch_ap.retrieval.runs.measure_names import DEFAULT_MEASURES
 from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_whole
-from torch_ap.retrieval.runs.names import Asked, Result
+from torch_ap.retrieval.runs.names import RequestedMeasure, Result
 from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 
 _ALL = "all"
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     listed = [
         x for name in args.measures or DEFAULT_MEASURES for x in report.requested_measures(name, args.relevance_level)
     ]
-    measures = list({x.asked: x for x in listed}.values())
+    measures = list({x.requested_name: x for x in listed}.values())
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two runs")
     if args.report is not None and len(args.runs) > 1 + args.compare:
@@ -67,7 +67,7 @@ class _TrecReport(Report):
     def __init__(
         self,
         args: argparse.Namespace,
-        measures: Sequence[Asked],
+        measures: Sequence[RequestedMeasure],
         results: Mapping[str, Mapping[str, Result]],
         judged: Mapping[str, Levels],
     ) -> None:
@@ -79,7 +79,10 @@ class _TrecReport(Report):
         self._intervals: dict[str, dict[str, dict[str, float]]] = {}
         if args.interval:
             self._intervals = {
-                name: {x.asked: interval_of(judged[name][x.level], x.name, run[x.asked], settings) for x in measures}
+                name: {
+                    x.requested_name: interval_of(judged[name][x.level], x.name, run[x.requested_name], settings)
+                    for x in measures
+                }
                 for name, run in results.items()
             }
 
@@ -143,7 +146,7 @@ class _TrecReport(Report):
             yield name, _ALL, [x[name].aggregate for x in runs]
 
 
-def _write_page(args: argparse.Namespace, measure: Asked, runs: Mapping[str, Levels]) -> None:
+def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mapping[str, Levels]) -> None:
     """Write the page on the first measure of the last run, compared with the first run with ``--compare``."""
     (*baseline, (name, judged)) = ((name, levels[measure.level]) for name, levels in runs.items())
     write_report(
@@ -152,13 +155,15 @@ def _write_page(args: argparse.Namespace, measure: Asked, runs: Mapping[str, Lev
         other=metric_of(baseline[0][1], measure.name) if baseline else None,
         system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
         query_names=judged.queries,
-        title=f"{measure.asked} of {name}",
+        title=f"{measure.requested_name} of {name}",
         confidence_level=args.confidence_level,
         n_resamples=args.n_resamples,
     )
 
 
-def _measure(args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[Asked]) -> tuple[Measured, Levels]:
+def _measure(
+    args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[RequestedMeasure]
+) -> tuple[Measured, Levels]:
     """Return the measures of a run, and the judged run if intervals or a page need it."""
     rules, judged = Rules(args.convention, args.complete), Levels()
     with Bar(path) as bar:
@@ -179,7 +184,11 @@ def _measure(args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequen
 
 
 def _notes(
-    args: argparse.Namespace, qrels: Qrels, measures: Sequence[Asked], runs: list[Measured], output: _TrecReport
+    args: argparse.Namespace,
+    qrels: Qrels,
+    measures: Sequence[RequestedMeasure],
+    runs: list[Measured],
+    output: _TrecReport,
 ) -> Iterator[str]:
     """Yield notes on the numbers: queries and runs without relevant documents, queries that do not count."""
     counted = frozenset[str]().union(*output.queries.values())

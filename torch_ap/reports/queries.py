@@ -59,8 +59,8 @@ class _PerQuery:
         rankings = metric._ranked()
         values = metric._settings.per_query(rankings)
         order = torch.argsort(rankings.queries)
-        self.queries, self.values = values.queries[values.kept], values.values[values.kept]
-        self.n, self.m = (x[order][values.kept].long() for x in (rankings.curve.n, rankings.curve.m))
+        self.queries, self.values = values.queries[values.counted], values.values[values.counted]
+        self.n, self.m = (x[order][values.counted].long() for x in (rankings.curve.n, rankings.curve.m))
 
 
 def _curve(metric: QueryMetric) -> QueryCurve:
@@ -137,7 +137,7 @@ def _warnings(metric: QueryMetric, table: _PerQuery) -> list[str]:
         ends = []
         for ties in ("pessimistic", "optimistic"):
             each = settings.per_query(metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]
-            ends.append(float(each.values[each.kept].nanmean()))
+            ends.append(float(each.values[each.counted].nanmean()))
         texts += cautions.ties(groups, min(ends), max(ends))
     scores = metric.preds
     return texts + (cautions.saturation(torch.cat([x.flatten().double() for x in scores])) if scores else [])

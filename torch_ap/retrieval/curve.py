@@ -132,7 +132,7 @@ def mean_curve(rankings: Rankings, settings: MeasureSettings, convention: Conven
     zeros = torch.zeros_like(segments.as_float64(curve.m))
     # all defined values are 0 here, so that the sum over queries equals the sum of the fill values
     parts = settings.per_query(rankings, lambda x: torch.where(x.m > 0, zeros, torch.nan))
-    filled, count = parts.values[parts.kept].sum(), parts.kept.sum()
+    filled, count = parts.values[parts.counted].sum(), parts.counted.sum()
     k = torch.arange(1, int(curve.n.max() if len(curve.n) else 0) + 1, device=zeros.device)
     share = 1 / segments.as_float64(curve.m.clamp(min=1))
     levels = interpolation.recall_levels("11-point", zeros.device)
@@ -143,7 +143,7 @@ def mean_curve(rankings: Rankings, settings: MeasureSettings, convention: Conven
         recall=(sum_hits_at_ranks(curve, len(k), ties, share)[0] + filled) / count,
         recall_levels=levels,
         interpolated_precision=(_interpolated(curve, levels, convention) + filled) / count,
-        average_precision=values.values[values.kept].mean(),
+        average_precision=values.values[values.counted].mean(),
         queries=int(count),
         name=name,
         **convention_fields(convention),

@@ -38,14 +38,14 @@ def embeddings(name: str, value: Any) -> Tensor:
     return detached
 
 
-def label_codes(name: str, value: Any, of: str, rows: int, *, any_form: bool = False) -> Tensor:
+def label_codes(name: str, value: Any, owner: str, rows: int, *, any_form: bool = False) -> Tensor:
     """Validate (N,) labels, one per embedding, and return them as int64.
 
     With ``any_form`` the labels may have further dimensions and any real or bool dtype, and are returned unchanged.
     """
     tensors.tensor(name, value, hint=", of integers (number names by `numpy.unique(names, return_inverse=True)`)")
     if not value.ndim or len(value) != rows or (value.ndim != 1 and not any_form):
-        rule = f"must have one label per row of `{of}`, shape ({rows},{' ...' if any_form else ''})"
+        rule = f"must have one label per row of `{owner}`, shape ({rows},{' ...' if any_form else ''})"
         advice = "" if any_form or value.ndim != 2 else "; for several labels per row use `relevance`"
         raise_invalid(name, f"{rule}{advice}", Plain(f"shape {tuple(value.shape)}"))
     if any_form:
@@ -57,8 +57,8 @@ def label_codes(name: str, value: Any, of: str, rows: int, *, any_form: bool = F
         detached: Tensor = value.detach()
         return detached
     tensors.integers(name, value)
-    whole: Tensor = value.to(torch.int64)
-    return whole
+    codes: Tensor = value.to(torch.int64)
+    return codes
 
 
 def broken_rules(value: Tensor, similarity: str) -> Tensor:
@@ -209,10 +209,10 @@ def _mantissa_and_exponent(values: Tensor) -> tuple[Tensor, Tensor]:
     return parts.mantissa.to(values.device), parts.exponent.to(values.device)
 
 
-def product_dtype(given: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype:
-    """Return the dtype of products: ``given``, else float64 if an embedding is float64, else float32."""
-    checks.floating_dtype("product_dtype", given)
-    return given or (torch.float64 if torch.float64 in dtypes else torch.float32)
+def product_dtype(requested: torch.dtype | None, *dtypes: torch.dtype) -> torch.dtype:
+    """Return the dtype of products: ``requested``, else float64 if an embedding is float64, else float32."""
+    checks.floating_dtype("product_dtype", requested)
+    return requested or (torch.float64 if torch.float64 in dtypes else torch.float32)
 
 
 Relevance = Callable[[Tensor, Tensor], Tensor]
@@ -288,8 +288,8 @@ def _frequency_ranks(queries: Tensor, gallery: Tensor) -> tuple[Tensor, Tensor]:
 
 def _positions(items: Tensor, order: Tensor) -> Tensor:
     """Return the positions of items in an order; -1 is unchanged."""
-    place = torch.argsort(order)
-    return torch.where(items >= 0, place[items], -1) if len(order) else items
+    positions = torch.argsort(order)
+    return torch.where(items >= 0, positions[items], -1) if len(order) else items
 
 
 class FunctionRelevance:

@@ -63,30 +63,30 @@ class EmbeddingMeasures:
 
     Attributes:
         k: ranks of the measures "at k".
-        whole: average precision of the whole ranking; its tie rule applies to all measures.
+        full_ranking: average precision of the whole ranking; its tie rule applies to all measures.
         at_k: average precision at each k.
     """
 
     k: tuple[int, ...]
-    whole: Convention
+    full_ranking: Convention
     at_k: tuple[Convention, ...]
 
     @classmethod
     def from_arguments(cls, k: Any, denominator: Any, interpolation: Any, ties: Any) -> "EmbeddingMeasures":
         """Return the measures of validated arguments."""
         ranks = tuple(checks.ranks("top_k", k))
-        whole = query_convention(None, None, "min", interpolation, ties)
-        return cls(ranks, whole, tuple(Convention(rank, denominator, None, whole.ties) for rank in ranks))
+        full_ranking = query_convention(None, None, "min", interpolation, ties)
+        return cls(ranks, full_ranking, tuple(Convention(rank, denominator, None, full_ranking.ties) for rank in ranks))
 
     def __call__(self, curve: HitCurve) -> dict[str, Tensor]:
         """Return values by name, (S,) or (S, K) float64, NaN if nothing is relevant, and the numbers of items."""
-        ties = self.whole.ties or "grouped"
+        ties = self.full_ranking.ties or "grouped"
 
         def stack_ranks(measure: Callable[[int], Tensor]) -> Tensor:
             return torch.stack([measure(k) for k in self.k], 1)
 
         return {
-            "map": self.whole(curve),
+            "map": self.full_ranking(curve),
             "map_at_k": torch.stack([convention(curve) for convention in self.at_k], 1),
             "map_at_r": average_precision.average_precision(curve, ties=ties, top_k="relevant", denominator="relevant"),
             "precision_at_k": stack_ranks(lambda k: AtRank("precision", k, ties=ties)(curve)),
@@ -196,7 +196,7 @@ class EmbeddingSettings:
             )
         return EmbeddingBatch(queries, gallery, None)
 
-    def each(
+    def query_values(
         self, batch: EmbeddingBatch, ranks: TileRanks | None = None, centre: Tensor | None = None
     ) -> dict[str, Tensor]:
         """Return the measures of each query, in the order of the batch: (Q,) or (Q, K).
@@ -204,7 +204,7 @@ class EmbeddingSettings:
         Args:
             batch: queries, equal on all processes, and the gallery of this process.
             ranks: processes with a gallery each; None for a single process.
-            centre: (d,) center of the queries of all batches, equal on all processes; None for a single batch.
+            centre: (d,) centre of the queries of all batches, equal on all processes; None for a single batch.
         """
         attempt: Any = ranks.attempt if ranks is not None else lambda work, *args: work(*args)
         queries, gallery, magnitudes = attempt(self._vectors, batch, centre)
@@ -219,8 +219,8 @@ class EmbeddingSettings:
                 attempt(self.measures, products.curve_from_tiles(matrix, span, pool_map, room // threads, ranks))
                 for span in progress_bar(spans, self.progress)
             ]
-        place = torch.argsort(relation.query_order)
-        return {name: torch.cat([part[name] for part in parts])[place] for name in parts[0]}
+        original = torch.argsort(relation.query_order)
+        return {name: torch.cat([part[name] for part in parts])[original] for name in parts[0]}
 
     def _vectors(self, batch: EmbeddingBatch, centre: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return the vectors of queries and gallery, whose products rank items, and the magnitudes of the gallery."""
@@ -269,15 +269,15 @@ class EmbeddingSettings:
         Raises:
             ValueError: for a query without relevant items, if the setting is "error".
         """
-        kept = values["relevant"] > 0
-        if self.empty_target_action == "error" and not bool(kept.all()):
-            first = Plain(f"none for query {int((~kept).nonzero()[0])}")
+        counted = values["relevant"] > 0
+        if self.empty_target_action == "error" and not bool(counted.all()):
+            first = Plain(f"none for query {int((~counted).nonzero()[0])}")
             raise_invalid("gallery", "must contain a relevant item for each query", first)
         counts_as = averaging.UNDEFINED_AS[self.empty_target_action]
         values = {
             name: x if name in ("relevant", "items") else x.nan_to_num(counts_as.value) for name, x in values.items()
         }
-        return values, torch.ones_like(kept) if counts_as.takes_part else kept
+        return values, torch.ones_like(counted) if counts_as.takes_part else counted
 
 
 def _is_equal(first: Any, other: Any) -> bool:
@@ -408,21 +408,21 @@ def embedding_average_precision(
         measures, similarity, empty_target_action, relevance, product_dtype, max_memory, progress
     )
     batch = settings.validate(queries, gallery, query_labels, gallery_labels, query_groups, gallery_groups)
-    return embedding_retrieval(settings, measures.k, settings.each(batch), without_itself=batch.own is not None)
+    return embedding_retrieval(settings, measures.k, settings.query_values(batch), without_itself=batch.own is not None)
 
 
 def embedding_retrieval(
     settings: EmbeddingSettings, k: tuple[int, ...], values: dict[str, Tensor], *, without_itself: bool
 ) -> EmbeddingRetrieval:
     """Return the means over the queries that count, from the values of all queries."""
-    values, kept = settings.fill_undefined(values)
-    if not bool(kept.any()):
+    values, counted = settings.fill_undefined(values)
+    if not bool(counted.any()):
         warn_caller("No query has a relevant item in the gallery: all values are NaN.", UserWarning)
-    means = {name: x[kept].mean(0) for name, x in values.items() if name not in ("relevant", "items")}
+    means = {name: x[counted].mean(0) for name, x in values.items() if name not in ("relevant", "items")}
     return EmbeddingRetrieval(
-        k=torch.tensor(k, device=kept.device),
+        k=torch.tensor(k, device=counted.device),
         **means,
-        queries=int(kept.sum()),
+        queries=int(counted.sum()),
         without_relevant=int((values["relevant"] == 0).sum()),
         per_query=values,
         without_itself=without_itself,
@@ -447,7 +447,7 @@ def query_measures(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBa
     share = max(1, products.rows_at_once(most, settings.max_memory // 2) // ranks.size)
     step = inputs.centre_stride(sum(sizes))
     centre = inputs.mean_vector(_gather_rows(ranks, queries.vectors[-sum(sizes[: ranks.rank]) % step :: step]))
-    results, places = [], []
+    results, positions = [], []
     for start in range(0, max(1, *sizes), share):
         ends = [slice(min(start, size), min(start + share, size)) for size in sizes]
         sent = [_gather_rows(ranks, x[ends[ranks.rank]]) for x in (queries.vectors, queries.labels)]
@@ -458,10 +458,12 @@ def query_measures(ranks: Ranks, settings: EmbeddingSettings, batch: EmbeddingBa
             own_items = torch.full((sum(lengths),), -1, device=gallery.labels.device)
             first = sum(lengths[: ranks.rank])
             own_items[first : first + lengths[ranks.rank]] = own[ends[ranks.rank]]
-        results.append(settings.each(EmbeddingBatch(Side(sent[0], sent[1], groups), gallery, own_items), ranks, centre))
-        places += [torch.arange(end.start, end.stop) + sum(sizes[:rank]) for rank, end in enumerate(ends)]
-    place = torch.argsort(torch.cat(places)).to(gallery.labels.device)
-    return {name: torch.cat([part[name] for part in results])[place] for name in results[0]}
+        results.append(
+            settings.query_values(EmbeddingBatch(Side(sent[0], sent[1], groups), gallery, own_items), ranks, centre)
+        )
+        positions += [torch.arange(end.start, end.stop) + sum(sizes[:rank]) for rank, end in enumerate(ends)]
+    order_of_queries = torch.argsort(torch.cat(positions)).to(gallery.labels.device)
+    return {name: torch.cat([part[name] for part in results])[order_of_queries] for name in results[0]}
 
 
 def _gather_rows(ranks: Ranks, rows: Tensor) -> Tensor:

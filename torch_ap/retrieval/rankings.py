@@ -272,7 +272,7 @@ def _check_seen(counts: Tensor, seen: Tensor, names: Tensor, *, kind: str = "que
         )
 
 
-_ELSEWHERE = (" at 0x", "frozenset({")  # addresses and the order of sets differ among processes
+_UNSTABLE_TEXTS = (" at 0x", "frozenset({")  # addresses and the order of sets differ among processes
 
 
 class IndexEncoder:
@@ -312,9 +312,9 @@ class IndexEncoder:
         """
         if isinstance(names, str | bytes) or not isinstance(names, Iterable):
             raise_invalid("names", "must be a list or column of names", Plain(type(names).__name__), TypeError)
-        given: list[Any] = names.tolist() if hasattr(names, "tolist") else list(names)
+        listed: list[Any] = names.tolist() if hasattr(names, "tolist") else list(names)
         try:
-            new = [name for name in dict.fromkeys(given) if name not in self._codes]
+            new = [name for name in dict.fromkeys(listed) if name not in self._codes]
         except TypeError as error:
             raise TypeError(f"`names` must be hashable: {error}") from None
         coded = {name: _code(name) for name in new}
@@ -326,7 +326,7 @@ class IndexEncoder:
                 )
         self._names = known
         self._codes |= coded  # last: names without a code here are added anew after an interrupt
-        return torch.from_numpy(np.fromiter(map(self._codes.__getitem__, given), np.int64, len(given)))
+        return torch.from_numpy(np.fromiter(map(self._codes.__getitem__, listed), np.int64, len(listed)))
 
     def decode(self, indexes: Tensor) -> list[Any]:
         """Return the names of (N,) integers, such as the queries of ``per_query()``.
@@ -346,11 +346,11 @@ class IndexEncoder:
 
 def _code(name: Any) -> int:
     if name is None:
-        _refuse(name)
+        _raise_for_name(name)
     plain = _plain(name)
     kind = type(plain).__name__
-    told = f"{kind} {plain if isinstance(plain, str) else repr(plain)}".encode(errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little", signed=True)
+    text = f"{kind} {plain if isinstance(plain, str) else repr(plain)}".encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
 def _plain(name: Any) -> Any:
@@ -366,8 +366,8 @@ def _plain(name: Any) -> Any:
         undefined = bool(name != name)
     except (TypeError, ValueError):  # pandas' NA is neither equal to itself nor not
         undefined = True
-    if undefined or isinstance(name, Set) or any(mark in repr(name) for mark in _ELSEWHERE):
-        _refuse(name)
+    if undefined or isinstance(name, Set) or any(mark in repr(name) for mark in _UNSTABLE_TEXTS):
+        _raise_for_name(name)
     return _number(name) if isinstance(name, numbers.Number) else name
 
 
@@ -376,10 +376,10 @@ def _number(name: Any) -> Any:
     name = name.real if isinstance(name, complex) and not name.imag else name
     for kind in (int, float):
         with contextlib.suppress(OverflowError, TypeError):  # infinite, too great, or complex
-            if (found := kind(name)) == name:
-                return found
+            if (equal := kind(name)) == name:
+                return equal
     return Fraction(name) if isinstance(name, Decimal) else name
 
 
-def _refuse(name: Any) -> NoReturn:
-    raise_invalid("names", "must be names that can be told apart in every process", name, TypeError)
+def _raise_for_name(name: Any) -> NoReturn:
+    raise_invalid("names", "must be names that can be text apart in every process", name, TypeError)

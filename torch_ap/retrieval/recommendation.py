@@ -134,14 +134,14 @@ class UserScores:
         """Raise ValueError for an unknown or repeated item of a user."""
         bad = (item < 0) | (item >= self.shape[1])
         if bool(bad.any()):
-            place = int(bad.nonzero()[0])
-            name = "target" if bool(relevant[place]) else "seen"
-            value = Plain(f"{int(item[place])} of user {rows.start + int(row[place])}")
+            first = int(bad.nonzero()[0])
+            name = "target" if bool(relevant[first]) else "seen"
+            value = Plain(f"{int(item[first])} of user {rows.start + int(row[first])}")
             raise_invalid(name, f"must contain items from 0 to {self.shape[1] - 1}", value)
         key = row * self.shape[1] + item
-        known, place, counts = torch.unique(key, return_inverse=True, return_counts=True)
-        if len(known) < len(key):
-            first = int((counts[place] > 1).nonzero()[0])
+        distinct, index, counts = torch.unique(key, return_inverse=True, return_counts=True)
+        if len(distinct) < len(key):
+            first = int((counts[index] > 1).nonzero()[0])
             value = Plain(f"item {int(item[first])} of user {rows.start + int(row[first])}")
             copies = relevant[key == key[first]]
             in_both = bool(copies.any()) and not bool(copies.all())
@@ -165,17 +165,19 @@ def _matrix(scores: Any, target: Any, seen: Any, items: Any) -> UserScores:
     elif items is None:
         raise_invalid("items", "must be the number of items if `preds` is a function", items)
     items = checks.positive_int("items", items)
-    liked = validate_lists("target", target, items, one_each=True)
-    known = None if seen is None else validate_lists("seen", seen, items)
-    users = liked.users if callable(scores) else len(scores)
-    for name, table in (("target", liked), ("seen", known)):
+    relevant_items = validate_lists("target", target, items, one_each=True)
+    seen_items = None if seen is None else validate_lists("seen", seen, items)
+    users = relevant_items.users if callable(scores) else len(scores)
+    for name, table in (("target", relevant_items), ("seen", seen_items)):
         if table is not None and table.users != users:
             raise_invalid(name, f"must have {users} users", table.users)
     if not users:
         raise_invalid("target", "must contain at least one user", Plain("none"))
     if not callable(scores):
-        tensors.same_device(preds=scores, target=liked.items, seen=None if known is None else known.items)
-    return UserScores(scores, items, liked, known)
+        tensors.same_device(
+            preds=scores, target=relevant_items.items, seen=None if seen_items is None else seen_items.items
+        )
+    return UserScores(scores, items, relevant_items, seen_items)
 
 
 def _check_sample(matrix: UserScores, sampled_from: Any, correction: Any) -> None:
@@ -210,7 +212,7 @@ def _values(curve: HitCurve, ranks: list[int], ties: str) -> dict[str, Tensor]:
         name: torch.stack([measure(k)(graded if name == "ndcg" else curve) for k in ranks], 1)
         for name, measure in measures.items()
     }
-    return {**values, "likes": curve.m}
+    return {**values, "relevant": curve.m}
 
 
 def _estimates(curve: HitCurve, ranks: list[int], ties: str, items: int) -> dict[str, Tensor]:
@@ -232,7 +234,7 @@ def _estimates(curve: HitCurve, ranks: list[int], ties: str, items: int) -> dict
     else:
         estimates = table[above + first_place(1, size) - 1]
     named = dict(zip(by_rank, estimates.reshape(len(estimates), -1, len(ranks)).unbind(1), strict=True))
-    return {**named, "recall": named["hit_rate"], "map": named["mrr"], "likes": curve.m}
+    return {**named, "recall": named["hit_rate"], "map": named["mrr"], "relevant": curve.m}
 
 
 def corrected(by_rank: Array, sampled: int, variance: float = _VARIANCE) -> Array:
@@ -370,7 +372,7 @@ def recommendation_at_k(
             else:
                 parts.append(_estimates(curve, ranks, ties, sampled_from))
     values = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    has_target = values.pop("likes") > 0
+    has_target = values.pop("relevant") > 0
     if not bool(has_target.any()):
         warn_caller("No user has an item in `target`: all values are NaN.", UserWarning)
     return Recommendation(

@@ -54,12 +54,12 @@ class PerQuery(NamedTuple):
     Attributes:
         queries: (Q,) int64 ids.
         values: (Q,) float64, or (Q, K) for a measure at several ranks; NaN where undefined.
-        kept: (Q,) bool, whether a query counts in the aggregate; for a measure at several ranks, at any rank.
+        counted: (Q,) bool, whether a query counts in the aggregate; for a measure at several ranks, at any rank.
     """
 
     queries: Tensor
     values: Tensor
-    kept: Tensor
+    counted: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +102,16 @@ class MeasureSettings:
         measure = measure or self.measure
         if isinstance(measure, AtSeveral):
             parts = [self.per_query(rankings, part) for part in measure.parts]
-            kept = torch.stack([x.kept for x in parts], 1).any(1)
-            return parts[0]._replace(values=torch.stack([x.values for x in parts], 1), kept=kept)
+            counted = torch.stack([x.counted for x in parts], 1).any(1)
+            return parts[0]._replace(values=torch.stack([x.values for x in parts], 1), counted=counted)
         values = measure(rankings.curve)
         if values.ndim > 1:
             return self._per_query_at_every_rank(values, rankings)
-        column, kept = arrays.native(values), rankings.curve.native.n > 0
-        if arrays.some(~kept | (column != column)):
-            column, kept = self._fill_undefined(column, ~kept, rankings)
+        column, counted = arrays.native(values), rankings.curve.native.n > 0
+        if arrays.some(~counted | (column != column)):
+            column, counted = self._fill_undefined(column, ~counted, rankings)
             values = arrays.tensor(column)
-        result = PerQuery(rankings.queries, values, arrays.tensor(kept))
+        result = PerQuery(rankings.queries, values, arrays.tensor(counted))
         if rankings.queries.shape[0] == 1:
             return result
         queries = arrays.native(rankings.queries)
@@ -152,12 +152,12 @@ class MeasureSettings:
         return where(dropped, torch.nan, values), ~dropped
 
     def value(self, per_query: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """Return the aggregate over the kept queries, 0-d, or (K,) for a measure at several ranks.
+        """Return the aggregate over the counted queries, 0-d, or (K,) for a measure at several ranks.
 
-        Without a kept query the aggregate is NaN, with a warning, and a custom aggregation is not called.
+        Without a counted query the aggregate is NaN, with a warning, and a custom aggregation is not called.
         """
-        kept = per_query.kept
-        values = per_query.values if arrays.every(kept) else segments.pick(per_query.values, kept)
+        counted = per_query.counted
+        values = per_query.values if arrays.every(counted) else segments.pick(per_query.values, counted)
         if values.ndim > 1 and self.empty_target_action == "skip" and bool(values.isnan().any()):
             columns = [PerQuery(per_query.queries, x, ~x.isnan()) for x in per_query.values.unbind(1)]
             return torch.stack([self.value(column, dtype, warn=warn) for column in columns])

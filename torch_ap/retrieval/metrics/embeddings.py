@@ -63,46 +63,46 @@ class EmbeddingColumns(RankingMetric):
     groups: list[Tensor]
     sample_ids: list[Tensor]
 
-    def _count_flags(self, held: Mapping[str, Tensor], first_copies: Callable[..., Tensor | None]) -> Tensor | None:
+    def _count_flags(self, columns: Mapping[str, Tensor], first_copies: Callable[..., Tensor | None]) -> Tensor | None:
         """Return whether each embedding counts, (N,) bool; None if all count."""
-        labels, flags, ids = held.get("labels"), held.get("query_flags"), held.get(samples.STATE)
+        labels, flags, ids = columns.get("labels"), columns.get("query_flags"), columns.get(samples.STATE)
         if labels is None:
             return None
-        kept = None
+        counted = None
         if ids is not None:
             facts = labels.flatten(1) if labels.ndim > 1 else labels[:, None]
-            kept = first_copies(ids, facts if flags is None else torch.cat([facts, flags[:, None]], 1))
+            counted = first_copies(ids, facts if flags is None else torch.cat([facts, flags[:, None]], 1))
         if self._ignore_index is not None:
             labeled = labels != self._ignore_index
-            kept = labeled if kept is None else kept & labeled
-        return kept
+            counted = labeled if counted is None else counted & labeled
+        return counted
 
-    def _batch_of(self, held: Mapping[str, Tensor], kept: Tensor | None) -> EmbeddingBatch:
+    def _batch_of(self, columns: Mapping[str, Tensor], counted: Tensor | None) -> EmbeddingBatch:
         """Return the embeddings that count as queries and gallery."""
-        vectors, labels = held.get("embeddings"), held.get("labels")
+        vectors, labels = columns.get("embeddings"), columns.get("labels")
         if vectors is None or labels is None:
             vectors, labels = torch.empty(0, 1, device=self.device), torch.empty(0, device=self.device).long()
-        flags, groups = held.get("query_flags"), held.get("groups")
-        if kept is None:
-            kept = torch.ones(len(labels), dtype=torch.bool, device=self.device)
+        flags, groups = columns.get("query_flags"), columns.get("groups")
+        if counted is None:
+            counted = torch.ones(len(labels), dtype=torch.bool, device=self.device)
         if flags is None:
-            side = _rows(kept, vectors, labels, groups)
+            side = _rows(counted, vectors, labels, groups)
             return EmbeddingBatch(side, side, torch.arange(len(side.labels), device=self.device))
-        queries, gallery = (_rows(kept & (flags == flag), vectors, labels, groups) for flag in (1, 0))
+        queries, gallery = (_rows(counted & (flags == flag), vectors, labels, groups) for flag in (1, 0))
         return EmbeddingBatch(queries, gallery, None)
 
-    def _check_fit(self, held: Held, more: Held, where: str = "in every update or in none") -> None:
+    def _check_fit(self, columns: Held, more: Held, where: str = "in every update or in none") -> None:
         for name, (argument, rule) in _SHAPES.items():
-            shapes = {tuple(x.shape[1:]) for side in (held, more) for x in side.get(name, ())}
+            shapes = {tuple(x.shape[1:]) for side in (columns, more) for x in side.get(name, ())}
             if len(shapes) > 1:
                 texts = (str(x[0]) if name == "embeddings" else str(x) for x in sorted(shapes))
                 raise_invalid(argument, rule, Plain(" and ".join(texts)))
-        dtypes = {x.dtype for side in (held, more) for x in side.get("labels", ())}
+        dtypes = {x.dtype for side in (columns, more) for x in side.get("labels", ())}
         if len(dtypes) > 1:
             raise_invalid(
                 "target", "must have the same dtype in every update", Plain(" and ".join(sorted(map(str, dtypes))))
             )
-        super()._check_fit(held, more, where)
+        super()._check_fit(columns, more, where)
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
         return next((f"`{_ARGUMENTS[name]}`" for name in sorted(here ^ there)), None)
@@ -114,19 +114,19 @@ class EmbeddingColumns(RankingMetric):
         return forms | ({} if self._settings.relevance is None else {"labels": Form(inputs.LABELS, LABELS)})
 
     def _check_held(self, state: dict[str, Any]) -> None:
-        held = {name: x for name in self._lists if isinstance(x := state[name], Tensor)}
-        if len({len(x) for x in held.values()}) > 1 or ("embeddings" in held) != ("labels" in held):
+        columns = {name: x for name in self._lists if isinstance(x := state[name], Tensor)}
+        if len({len(x) for x in columns.values()}) > 1 or ("embeddings" in columns) != ("labels" in columns):
             raise ValueError(
-                f"states must have a row for each embedding, got { ({x: len(y) for x, y in held.items()}) }"
+                f"states must have a row for each embedding, got { ({x: len(y) for x, y in columns.items()}) }"
             )
-        if (flags := held.get("query_flags")) is not None:
+        if (flags := columns.get("query_flags")) is not None:
             tensors.Rule("query_flags", "must contain 0 and 1 only", low=0, high=1).check(flags)
-        if (vectors := held.get("embeddings")) is not None:
+        if (vectors := columns.get("embeddings")) is not None:
             tensors.raise_first(self._value_rules, inputs.broken_rules(vectors, self._settings.similarity))
 
 
-def _rows(kept: Tensor, vectors: Tensor, labels: Tensor, groups: Tensor | None) -> Side:
-    return Side(vectors[kept], labels[kept], None if groups is None else groups[kept])
+def _rows(counted: Tensor, vectors: Tensor, labels: Tensor, groups: Tensor | None) -> Side:
+    return Side(vectors[counted], labels[counted], None if groups is None else groups[counted])
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,9 +268,9 @@ class EmbeddingMAP(EmbeddingColumns):
             broken = inputs.broken_rules(preds, self._settings.similarity)
         ids = samples.validate_sample_ids(sample_ids, preds.shape[:1], preds.device, "embedding")
         for name, column in (("embeddings", preds), ("labels", labels)):
-            held = self._accumulated()[name]
-            if held and held[-1].shape[1:] != column.shape[1:]:
-                self._check_fit({name: held}, {name: [column]})
+            batches = self._accumulated()[name]
+            if batches and batches[-1].shape[1:] != column.shape[1:]:
+                self._check_fit({name: batches}, {name: [column]})
         self._hold([arrays.copy(preds), labels, flags, groups, ids], broken)
 
     def compute(self) -> Tensor:
@@ -346,9 +346,9 @@ class EmbeddingMAP(EmbeddingColumns):
         if self._exchanged is not None:
             ranks, batch = self._exchanged
             return exchanged.query_measures(ranks, settings, batch), batch.own is not None
-        whole = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
-        batch = self._batch_of(whole, self._count_flags(whole, samples.first_copies))
-        return settings.each(batch), batch.own is not None
+        columns = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
+        batch = self._batch_of(columns, self._count_flags(columns, samples.first_copies))
+        return settings.query_values(batch), batch.own is not None
 
     def _dtype_of_values(self) -> torch.dtype:
         if self._exchanged is not None:  # also for a process without queries
@@ -362,9 +362,9 @@ class EmbeddingMAP(EmbeddingColumns):
     def _can_exchange(self) -> bool:
         return True
 
-    def _exchange(self, ranks: Ranks, held: Mapping[str, Tensor]) -> tuple[Ranks, EmbeddingBatch]:
-        kept = self._count_flags(held, lambda ids, facts: exchange.flag_first_copies(ranks, ids, facts))
-        return ranks, ranks.attempt(self._batch_of, held, kept)
+    def _exchange(self, ranks: Ranks, columns: Mapping[str, Tensor]) -> tuple[Ranks, EmbeddingBatch]:
+        counted = self._count_flags(columns, lambda ids, facts: exchange.flag_first_copies(ranks, ids, facts))
+        return ranks, ranks.attempt(self._batch_of, columns, counted)
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         names = ("similarity", "relevance", "empty_target_action", "ignore_index")

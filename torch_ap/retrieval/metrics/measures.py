@@ -117,9 +117,9 @@ class RetrievalMAP(QueryMetric):
         with self._all_ranks():
             return mean_curve(self._ranked(), self._settings, self.convention, "")
 
-    def _usual(self) -> dict[str, Any]:
+    def _default_settings(self) -> dict[str, Any]:
         ties = query_convention(None, None, "min", self.measure.interpolation, None).ties
-        return {**super()._usual(), "ties": ties}
+        return {**super()._default_settings(), "ties": ties}
 
 
 class RetrievalMRR(TopKMetric):

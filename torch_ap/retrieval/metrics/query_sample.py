@@ -72,7 +72,7 @@ class QuerySample(Sample):
     def values(self) -> tuple[Tensor, Tensor]:
         """Return the queries that count in the aggregate, and their values in float64."""
         result = self.settings.per_query(self.rankings)
-        return result.queries[result.kept], result.values[result.kept]
+        return result.queries[result.counted], result.values[result.counted]
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of the mean over queries; NaN if it is undefined."""
@@ -98,7 +98,7 @@ class QuerySample(Sample):
         check_mean(self.settings.aggregation, "a chance level")
         measure: Any = self.settings.measure
         if not isinstance(measure, Measure):
-            raise ValueError(f"a chance level needs a measure that defines it, got {short_repr(measure)}")
+            raise ValueError(f"a chance level requires a measure that defines it, got {short_repr(measure)}")
         groups = self.all_groups() if measure.rule.is_threshold else None
         values = measure.chance_level(self.rankings.curve, groups=groups, undefined=self._undefined)
         return self.settings.value(self._per_query(values), self.dtype, warn=False)
@@ -116,13 +116,13 @@ class QuerySample(Sample):
         for sample in (self, other):
             check_mean(sample.settings.aggregation, "a comparison", "compare_per_query")
         _check_judgements(self.rankings, other.rankings)
-        mine, theirs = self.values(), other.values()
-        if not torch.equal(mine[0], theirs[0]):
+        own_values, other_values = self.values(), other.values()
+        if not torch.equal(own_values[0], other_values[0]):
             raise ValueError("`other` must have been updated with the same queries")
-        for owner, (queries, values) in (("this metric", mine), ("`other`", theirs)):
+        for owner, (queries, values) in (("this metric", own_values), ("`other`", other_values)):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
-        return compare_per_query(mine[1], theirs[1], bounds=(0, 1), **how)
+        return compare_per_query(own_values[1], other_values[1], bounds=(0, 1), **how)
 
 
 @renamed_keywords(batch="chunk_size")
@@ -168,20 +168,20 @@ def compare(
     return comparison
 
 
-def _check_judgements(mine: Rankings, theirs: Rankings) -> None:
+def _check_judgements(own: Rankings, other: Rankings) -> None:
     """Raise ValueError for queries with different numbers of relevant items in the two systems."""
-    here, there = (torch.argsort(x.queries) for x in (mine, theirs))
-    queries, others = mine.queries[here], theirs.queries[there]
-    at = torch.searchsorted(others, queries).clamp(max=max(len(others) - 1, 0))
-    both = (others[at] == queries).nonzero().squeeze(1) if len(others) else at[:0]
-    rows, others = here[both], there[at[both]]
-    unlike = (mine.judged[rows] | theirs.judged[others]) & (mine.curve.m[rows] != theirs.curve.m[others])
-    if bool(unlike.any()):
-        place = int(unlike.nonzero()[0])
-        their_m, my_m = int(theirs.curve.m[others[place]]), int(mine.curve.m[rows[place]])
+    own_order, other_order = (torch.argsort(x.queries) for x in (own, other))
+    queries, other_queries = own.queries[own_order], other.queries[other_order]
+    index = torch.searchsorted(other_queries, queries).clamp(max=max(len(other_queries) - 1, 0))
+    common = (other_queries[index] == queries).nonzero().squeeze(1) if len(other_queries) else index[:0]
+    rows, other_rows = own_order[common], other_order[index[common]]
+    own_m, other_m = own.curve.m[rows], other.curve.m[other_rows]
+    differ = (own.judged[rows] | other.judged[other_rows]) & (own_m != other_m)
+    if bool(differ.any()):
+        first = int(differ.nonzero()[0])
         raise ValueError(
-            f"`other` must have been given the same `num_relevant`; query {int(mine.queries[rows[place]])} has {my_m} "
-            f"relevant items here, {their_m} there"
+            f"`other` must have the same `num_relevant`; query {int(own.queries[rows[first]])} has {int(own_m[first])} "
+            f"relevant items in this metric, {int(other_m[first])} in `other`"
         )
 
 
@@ -189,12 +189,12 @@ def _check_values(owner: str, queries: Tensor, values: Tensor) -> None:
     """Raise ValueError without values, or if one is NaN."""
     if not len(values):
         raise ValueError(
-            f"a comparison needs a query that has a value, and {owner} has none: `update` it first; queries that "
+            f"a comparison requires a query with a value, and {owner} has none: call `update` first; queries that "
             "`empty_target_action` or `missing_queries` leaves out do not count"
         )
     undefined = torch.isnan(values)
     if bool(undefined.any()):
         raise ValueError(
-            f"a comparison needs values that are numbers, and {owner} has NaN for query {int(queries[undefined][0])}: "
-            "`empty_target_action` says what a query counts whose measure is undefined"
+            f"a comparison requires values that are numbers, and {owner} has NaN for query "
+            f"{int(queries[undefined][0])}: `empty_target_action` sets the value of a query whose measure is undefined"
         )

@@ -71,10 +71,10 @@ def _send_queries(ranks: Ranks, batch: QueryBatch) -> QueryBatch:
 
 def gather_values(ranks: Ranks, compute: Callable[[Rankings], PerQuery], rankings: Rankings) -> PerQuery:
     """Return the values of the queries of all processes, each computed by its process."""
-    mine = ranks.attempt(compute, rankings)
-    queries, values, kept = (torch.cat(ranks.gather_unequal(x)) for x in mine)
+    own_values = ranks.attempt(compute, rankings)
+    queries, values, counted = (torch.cat(ranks.gather_unequal(x)) for x in own_values)
     order = torch.argsort(queries)
-    return PerQuery(queries[order], values[order], kept[order])
+    return PerQuery(queries[order], values[order], counted[order])
 
 
 FLAT, ROWS, GRADES = "query_indexes", "row_lengths", "query_grades"
@@ -130,12 +130,12 @@ class QueryState(RankingMetric):
     aggregation = setting("_settings.aggregation", "Aggregation over queries.")
 
     def _settings_text(self) -> str:
-        measure, usual = settings_of(self._settings.measure), self._usual()
+        measure, defaults = settings_of(self._settings.measure), self._default_settings()
         return state.settings_text(
-            usual, lambda name: measure[name] if name in measure else getattr(self, name, usual[name])
+            defaults, lambda name: measure[name] if name in measure else getattr(self, name, defaults[name])
         )
 
-    def _usual(self) -> dict[str, Any]:
+    def _default_settings(self) -> dict[str, Any]:
         """Return the default settings."""
         shared = ("relevance_level", "missing_queries")
         every = state.defaults_of(QueryState)
@@ -213,8 +213,8 @@ class QueryState(RankingMetric):
 
     def _rankings(self, *, all_hits: bool = False) -> Rankings:
         """Return the state as a curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
-        whole = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
-        batch, ids = self._batch_of(whole)
+        columns = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
+        batch, ids = self._batch_of(columns)
         if all_hits:
             relevance = batch.relevance.clamp(min=1)
             batch = batch._replace(relevance=relevance, judged_queries=None, judged_counts=None, grades=None)
@@ -258,37 +258,37 @@ class QueryState(RankingMetric):
     @property
     def preds(self) -> list[Tensor]:
         """The scores of all items that count, flat tensors in the order they came."""
-        return [x[kept] for x, kept in zip(listed(self.query_scores), self._counted, strict=True)]
+        return [x[flags] for x, flags in zip(listed(self.query_scores), self._item_flags, strict=True)]
 
     @property
     def target(self) -> list[Tensor]:
         """Whether each item of ``preds`` is relevant, int64 of 0 and 1; of nDCG its grade, float64, 0 for no gain."""
-        relevant = [x[kept].long() for x, kept in zip(listed(self.query_relevance), self._counted, strict=True)]
+        relevant = [x[flags].long() for x, flags in zip(listed(self.query_relevance), self._item_flags, strict=True)]
         if GRADES not in self._lists:
             return relevant
-        graded = (x[kept] for x, kept in zip(listed(self.query_grades), self._counted, strict=True))
+        graded = (x[flags] for x, flags in zip(listed(self.query_grades), self._item_flags, strict=True))
         return [torch.where(y > 0, x, 0) for x, y in zip(graded, relevant, strict=True)]
 
     @property
     def indexes(self) -> list[Tensor]:
         """The query of each item of ``preds``: int64; the row, where rows were given."""
-        given = listed(self.query_indexes)
+        indexes = listed(self.query_indexes)
         if len(self.row_lengths):
             lengths = arrays.concatenate(listed(self.row_lengths))
             sizes = [len(x) for x in listed(self.query_scores)]
-            given = list(
+            indexes = list(
                 torch.split(torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths), sizes)
             )
-        return [x[kept] for x, kept in zip(given, self._counted, strict=True)]
+        return [x[flags] for x, flags in zip(indexes, self._item_flags, strict=True)]
 
     @property
-    def _counted(self) -> list[Tensor]:
+    def _item_flags(self) -> list[Tensor]:
         return [x < NOT_COUNTED for x in listed(self.query_relevance)]
 
-    def _batch_of(self, whole: Mapping[str, Tensor]) -> tuple[QueryBatch, Tensor | None]:
+    def _batch_of(self, columns: Mapping[str, Tensor]) -> tuple[QueryBatch, Tensor | None]:
         """Return the non-empty list states as one batch, and the ids of its samples."""
-        lengths, indexes = whole.get(ROWS), whole.get(FLAT)
-        scores, relevance = whole.get("query_scores"), whole.get("query_relevance")
+        lengths, indexes = columns.get(ROWS), columns.get(FLAT)
+        scores, relevance = columns.get("query_scores"), columns.get("query_relevance")
         if scores is None or relevance is None:
             scores, relevance = (
                 torch.empty(0, device=self.device),
@@ -296,11 +296,11 @@ class QueryState(RankingMetric):
             )
         if lengths is indexes is None:
             indexes = torch.empty(0, dtype=torch.int64, device=self.device)
-        judged = whole.get("judged_queries"), whole.get("judged_counts")
-        batch = QueryBatch(scores, relevance, indexes, lengths, *judged, whole.get(GRADES))
+        judged = columns.get("judged_queries"), columns.get("judged_counts")
+        batch = QueryBatch(scores, relevance, indexes, lengths, *judged, columns.get(GRADES))
         if GRADES in self._lists and batch.grades is None:
             batch = batch._replace(grades=segments.as_float64(batch.relevance))
-        return batch, whole.get(samples.STATE)
+        return batch, columns.get(samples.STATE)
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
         flat = {FLAT, "judged_queries"}
@@ -312,9 +312,9 @@ class QueryState(RankingMetric):
         return "`num_relevant` of rows" if rows and ("judged_counts" in here) != ("judged_counts" in there) else None
 
     def _forms(self) -> dict[str, Form]:
-        whole = dict.fromkeys(self._lists, Form([torch.int64]))
-        whole |= {GRADES: Form([torch.float64, torch.float32])} if GRADES in whole else {}
-        return {**whole, "query_scores": Form(tensors.SCORES), "query_relevance": Form([torch.uint8])}
+        columns = dict.fromkeys(self._lists, Form([torch.int64]))
+        columns |= {GRADES: Form([torch.float64, torch.float32])} if GRADES in columns else {}
+        return {**columns, "query_scores": Form(tensors.SCORES), "query_relevance": Form([torch.uint8])}
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)

@@ -14,7 +14,7 @@ from torch_ap.retrieval.runs import names, notes, tables
 from torch_ap.retrieval.runs.judged import Judgements, judgements_of
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
 from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_nested, measure_whole
-from torch_ap.retrieval.runs.names import Asked
+from torch_ap.retrieval.runs.names import RequestedMeasure
 from torch_ap.retrieval.runs.results import Evaluation, RunComparison
 from torch_ap.retrieval.runs.tables import run_of, with_common_names, with_file_names
 from torch_ap.retrieval.settings import MISSING
@@ -40,7 +40,7 @@ class _Plan:
         notes: on names that have several meanings.
     """
 
-    measures: tuple[Asked, ...]
+    measures: tuple[RequestedMeasure, ...]
     rules: Rules
     missing_queries: str
     confidence_level: float
@@ -147,13 +147,13 @@ def evaluate(
     sources = {"run": run} if runs is None else _runs_by_name(runs)
     measured = {name: _measure(judgements, source, name, columns, plan) for name, source in sources.items()}
     counted = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
-    of_runs = {name: list(notes.on_run(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
-    of_all = [*notes.on_judgements(judgements, counted, plan.measures), *plan.notes]
+    of_runs = {name: list(notes.run_notes(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
+    of_all = [*notes.judgement_notes(judgements, counted, plan.measures), *plan.notes]
     if runs is not None:
-        of_all = [*notes.on_left_out(judgements, counted), *of_all]
+        of_all = [*notes.left_out_notes(judgements, counted), *of_all]
     evaluations = {
         name: Evaluation(
-            {asked: result.reorder(counted) for asked, result in x.results.items()},
+            {name_of_measure: result.reorder(counted) for name_of_measure, result in x.results.items()},
             dict(plan.conventions),
             (*of_runs[name], *of_all),
             plan.confidence_level,
@@ -228,10 +228,12 @@ def _validated_plan(
     checks.one_of("denominator", denominator, DENOMINATORS)
     checks.one_of("missing_queries", missing_queries, tuple(MISSING))
     checks.positive_int("relevance_level", relevance_level)
-    measures: dict[str, Asked] = {}
+    measures: dict[str, RequestedMeasure] = {}
     for name in requested:
         named = names.requested_measures(name, relevance_level)
-        measures |= {x.asked: x for x in named} if len(named) > 1 else {name: replace(named[0], asked=name)}
+        measures |= (
+            {x.requested_name: x for x in named} if len(named) > 1 else {name: replace(named[0], requested_name=name)}
+        )
     for x in measures.values():
         checks.positive_int("relevance_level", x.level)
         names.check(x.name, ties)
@@ -240,6 +242,6 @@ def _validated_plan(
         Rules(ties, missing_queries == "neg", denominator),
         missing_queries,
         checks.open_fraction("confidence_level", confidence_level),
-        tuple((x.asked, names.meaning(x.name, ties, denominator)) for x in measures.values()),
-        tuple(notes.on_conventions(list(measures.values()), denominator)),
+        tuple((x.requested_name, names.meaning(x.name, ties, denominator)) for x in measures.values()),
+        tuple(notes.convention_notes(list(measures.values()), denominator)),
     )

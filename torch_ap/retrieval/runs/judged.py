@@ -80,8 +80,8 @@ class Listed:
         has_hits = bool(relevant.numpy()[judged].any())
         return DocumentCounts(len(self.lines), len(judged), has_relevant, has_hits, self.by_name.get(level, 0))
 
-    def few(self, level: int) -> None:
-        """Return None: only :meth:`NestedDocuments.few` has small rankings without arrays."""
+    def short_rankings(self, level: int) -> None:
+        """Return None: only :meth:`NestedDocuments.short_rankings` has small rankings without arrays."""
 
     def retrieved_lines(self, flags: Tensor) -> tuple[Array, Array]:
         """Return the lines of the flagged documents that were retrieved, in the run and in the judgements."""
@@ -147,14 +147,14 @@ class Judged:
         return self.documents.curve(self.relevance_level)
 
     @cached_property
-    def few(self) -> list[FewHits] | None:
+    def short_rankings(self) -> list[FewHits] | None:
         """The rankings of :attr:`curve` without arrays, if they are small."""
-        return self.documents.few(self.relevance_level)
+        return self.documents.short_rankings(self.relevance_level)
 
     @cached_property
-    def few_graded(self) -> list[FewHits] | None:
+    def short_graded_rankings(self) -> list[FewHits] | None:
         """The rankings of :attr:`graded` without arrays, if they are small."""
-        return self.few if self.relevance_level == 1 else self.documents.few(1)
+        return self.short_rankings if self.relevance_level == 1 else self.documents.short_rankings(1)
 
     @cached_property
     def graded(self) -> HitCurve:

@@ -11,7 +11,7 @@ import torch
 from torch_ap.core.columns.columns import Progress
 from torch_ap.retrieval.runs import names, tables
 from torch_ap.retrieval.runs.judged import Judged, judge
-from torch_ap.retrieval.runs.names import Asked, Result
+from torch_ap.retrieval.runs.names import RequestedMeasure, Result
 from torch_ap.retrieval.runs.tables import DocumentCounts, Nested, NestedQrels
 from torch_ap.retrieval.runs.trec import NotGroupedError, Qrels, Run, read_run, run_parts
 
@@ -67,7 +67,7 @@ class Measured:
 
 
 def measure_file(
-    qrels: Qrels, path: str, measures: Sequence[Asked], rules: Rules, progress: Progress | None = None
+    qrels: Qrels, path: str, measures: Sequence[RequestedMeasure], rules: Rules, progress: Progress | None = None
 ) -> Measured:
     """Return the measures of a run in a file, read in parts if the lines of each query are contiguous."""
     try:
@@ -78,7 +78,7 @@ def measure_file(
     return measure_whole(qrels, read_run(path, progress=progress), measures, rules)[0]
 
 
-def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules: Rules) -> Measured:
+def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[RequestedMeasure], rules: Rules) -> Measured:
     """Return the measures of a run in parts of whole queries, at least one part."""
     measured = []
     for part in parts:
@@ -91,7 +91,10 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
         results.append({name: result.reorder(missing) for name, result in empty.items()})
     counted = [query for query in qrels.queries if rules.complete or query not in absent]
     return Measured(
-        {x.asked: _concatenate([result[x.asked] for result in results]).reorder(counted) for x in measures},
+        {
+            x.requested_name: _concatenate([result[x.requested_name] for result in results]).reorder(counted)
+            for x in measures
+        },
         part.tag,
         missing,
         sum(x.unjudged for x in measured),
@@ -101,7 +104,7 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[Asked], rules
 
 
 def measure_whole(
-    qrels: Qrels, run: Run, measures: Sequence[Asked], rules: Rules
+    qrels: Qrels, run: Run, measures: Sequence[RequestedMeasure], rules: Rules
 ) -> tuple[Measured, dict[int, Judged]]:
     """Return the measures of a whole run, and the judged run by the lowest relevant grade."""
 
@@ -114,7 +117,9 @@ def measure_whole(
     return _measure_levels(judge_at, measures, rules.denominator, run.tag, missing, unjudged, first_scores)
 
 
-def measure_nested(qrels: NestedQrels, run: Nested, measures: Sequence[Asked], rules: Rules) -> Measured | None:
+def measure_nested(
+    qrels: NestedQrels, run: Nested, measures: Sequence[RequestedMeasure], rules: Rules
+) -> Measured | None:
     """Return the measures of a run of nested dicts, without tables; None if tables are necessary.
 
     Args:
@@ -138,7 +143,7 @@ def measure_nested(qrels: NestedQrels, run: Nested, measures: Sequence[Asked], r
 
 def _measure_levels(
     judge_at: Callable[[int], Judged],
-    measures: Sequence[Asked],
+    measures: Sequence[RequestedMeasure],
     denominator: str,
     tag: str,
     missing: list[Any],
@@ -161,7 +166,7 @@ def _measure_levels(
         level: names.evaluate(at_level, [x.name for x in measures if x.level == level], denominator=denominator)
         for level, at_level in judged.items()
     }
-    results = {x.asked: by_level[x.level][x.name] for x in measures}
+    results = {x.requested_name: by_level[x.level][x.name] for x in measures}
     counts = judged[measures[0].level].documents.counts(measures[0].level)
     return Measured(results, tag, missing, unjudged, counts, _are_ranks(first_scores)), judged
 

@@ -86,21 +86,21 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedMeasure:
     """A requested measure.
 
     Attributes:
-        asked: the name in results.
+        requested_name: the name in results.
         name: a name in the table above.
         level: the lowest relevant grade.
     """
 
-    asked: str
+    requested_name: str
     name: str
     level: int
 
 
-def requested_measures(requested: str, relevance_level: int = 1) -> list[Asked]:
+def requested_measures(requested: str, relevance_level: int = 1) -> list[RequestedMeasure]:
     """Return the measures of a name.
 
     In trec_eval, "P.5,10" means P_5 and P_10, and "P" means P_5 to P_1000. Any other name, also of ir_measures, means
@@ -132,7 +132,7 @@ def requested_measures(requested: str, relevance_level: int = 1) -> list[Asked]:
         if levelless and level is not None:
             raise ValueError(f"measure {short_repr(requested)} must have no `rel`: {name} does not depend on relevance")
         lowest = 1 if levelless else relevance_level if level is None else level
-        measures.append(Asked(name if trec else requested, name, lowest))
+        measures.append(RequestedMeasure(name if trec else requested, name, lowest))
     return measures
 
 
@@ -171,7 +171,7 @@ def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "releva
 
 def _values(measure: Any, judged: Judged) -> Any:
     """Return the value of each query: (S,)."""
-    lists = judged.few_graded if measure.graded else judged.few
+    lists = judged.short_graded_rankings if measure.graded else judged.short_rankings
     values = None if lists is None else measure.values_of_lists(lists)
     return measure(judged.graded if measure.graded else judged.curve).numpy() if values is None else values
 

@@ -7,7 +7,7 @@ from torch_ap.core.base.messages import warn_caller
 from torch_ap.retrieval.runs.judged import Judgements
 from torch_ap.retrieval.runs.measure_names import COUNTS
 from torch_ap.retrieval.runs.measured import Measured
-from torch_ap.retrieval.runs.names import Asked
+from torch_ap.retrieval.runs.names import RequestedMeasure
 
 _DIVISORS = {
     "relevant": "all relevant documents",
@@ -25,7 +25,7 @@ _FORMS = {  # in the singular and in the plural
 }
 
 
-def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Iterator[str]:
+def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool) -> Iterator[str]:
     """Yield the notes on a run; probable mistakes are also warnings."""
     warnings = []
     if run.missing:
@@ -50,7 +50,7 @@ def on_run(qrels: Judgements, run: Measured, name: str, complete: bool) -> Itera
         yield f"{subject} of `{name}` {_inflect(unjudged, '{have} no judgement, and {are} not relevant')}"
 
 
-def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[Asked]) -> Iterator[str]:
+def judgement_notes(qrels: Judgements, counted: Sequence[Any], measures: Sequence[RequestedMeasure]) -> Iterator[str]:
     """Yield the notes on the judgements, and warn if nothing is relevant; ``counted`` are the queries that count."""
     for level in levels_of(measures):
         if without := len(qrels.queries_without(level).intersection(counted)):
@@ -63,7 +63,7 @@ def on_judgements(qrels: Judgements, counted: Sequence[Any], measures: Sequence[
         yield f"{negative:,} of {grades:,} grades {_inflect(negative, '{are} negative: {these} {are} not relevant')}"
 
 
-def levels_of(measures: Sequence[Asked]) -> list[int]:
+def levels_of(measures: Sequence[RequestedMeasure]) -> list[int]:
     """Return the lowest relevant grades of the measures that are not counts."""
     return list(dict.fromkeys(x.level for x in measures if x.name not in COUNTS))
 
@@ -87,16 +87,16 @@ def describe_without_relevant(without: int, judged: int, level: int) -> str:
     return f"{without:,} of {judged:,} judged queries {predicate}"
 
 
-def on_left_out(qrels: Judgements, counted: Sequence[Any]) -> Iterator[str]:
+def left_out_notes(qrels: Judgements, counted: Sequence[Any]) -> Iterator[str]:
     """Yield the note on queries that are left out for all runs because one run has no documents for them."""
     if left_out := len(qrels.queries) - len(counted):
         predicate = _inflect(left_out, "{are} left out of all runs, because some run has no documents for {them}")
         yield f"{left_out:,} of {len(qrels.queries):,} judged queries {predicate}"
 
 
-def on_conventions(measures: Sequence[Asked], denominator: str) -> Iterator[str]:
+def convention_notes(measures: Sequence[RequestedMeasure], denominator: str) -> Iterator[str]:
     """Yield notes on names that have several meanings."""
-    cut = [x.asked for x in measures if x.name.startswith(("map@", "map_cut_"))]
+    cut = [x.requested_name for x in measures if x.name.startswith(("map@", "map_cut_"))]
     if cut:
         yield f"{', '.join(cut)}: divided by {_DIVISORS[denominator]} (`denominator={denominator!r}`)"
 

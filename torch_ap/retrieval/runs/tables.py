@@ -403,7 +403,7 @@ class NestedDocuments:
             has_relevant = bool(np.array(self.lengths)[query[grade >= level]].any())
         return DocumentCounts(sum(self.lengths), len(self.places), has_relevant, hits >= level, by_name)
 
-    def few(self, level: int) -> list[FewHits] | None:
+    def short_rankings(self, level: int) -> list[FewHits] | None:
         """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""
         if len(self.lengths) > _FEW_QUERIES:
             return None
@@ -466,20 +466,20 @@ def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: boo
         return documents
     names = [[name for name in judged if name in listed] for judged, listed in rows]
     places, tied = list[int](), list[list[list[int]]]()
-    for (judged, listed), found_names in zip(rows, names, strict=True):
-        counts = _count_above(listed, found_names)
+    for (judged, listed), judged_names in zip(rows, names, strict=True):
+        counts = _count_above(listed, judged_names)
         if counts is None:
             return None
         above, is_tied = counts
         if is_tied:
             if convention not in TREC_CONVENTIONS:
                 return None
-            groups = _tie_groups(listed, found_names)
+            groups = _tie_groups(listed, judged_names)
             tied.append([[judged.get(name, 0) for name in group] for group in groups if len(group) > 1])
             before = {name: place for group in groups for place, name in enumerate(sorted(group, reverse=True))}
-            above = [place + before[name] for name, place in zip(found_names, above, strict=True)]
+            above = [place + before[name] for name, place in zip(judged_names, above, strict=True)]
         places += above
-    grades = [judged[name] for (judged, _), found_names in zip(rows, names, strict=True) for name in found_names]
+    grades = [judged[name] for (judged, _), judged_names in zip(rows, names, strict=True) for name in judged_names]
     return NestedDocuments(qrels, lengths, places, grades, list(map(len, names)), tied)
 
 
