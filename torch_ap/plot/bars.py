@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Generator, nn
+from torch import Generator
 
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base import checks
@@ -22,16 +22,11 @@ from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of, with_kind
-from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, array, number, text_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import COLORS, DASHES, FAINT, GREY, HATCHES, Axes, array, number, text_of
 
 _ROW_INCHES = 0.24
 _MAX_INCHES = 24.0
 _MIN_POINTS = 4.0  # font size of a readable name
-_BARS_HEIGHT = 0.8  # share of a row for all its bars
-_HATCHES = ("", "//", "..", "xx", "\\\\", "++")  # colours alone cannot be distinguished in grey
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ def per_class(
     rows = len(names) * max(1.0, len(systems) / 2)
     is_new, ax = ax is None, style.axes_of(ax, height=min(_MAX_INCHES, 1.2 + _ROW_INCHES * rows))
     handles = [_draw(ax, bars, names, place, len(systems)) for place, bars in enumerate(systems.values())]
-    means = [_mean(bars) for bars in systems.values()]
+    means = [style.mean(bar.value for bar in bars.values()) for bars in systems.values()]
     style.frame(ax, xlabel="average precision", xlim=(0, 1.02), ylim=(max(1, len(names)) - 0.4, -0.6))
     ax.grid(visible=False, axis="y")
     if len(systems) > 1:
@@ -133,10 +128,8 @@ def per_class(
 
 def _systems(curves: Curves, class_names: ClassNames, options: _IntervalOptions | None) -> dict[str, dict[str, Bar]]:
     """Return the bars of each system; a dict whose values have one bar each is a single system."""
-    if not isinstance(curves, Mapping | nn.ModuleDict):
-        return {"": _bars(curves, class_names, options)}
-    systems = {str(name): _bars(x, class_names, options) for name, x in curves.items()}
-    if any(len(bars) > 1 for bars in systems.values()):
+    systems = {name: _bars(x, class_names, options) for name, x in style.systems_of(curves).items()}
+    if len(systems) == 1 or any(len(bars) > 1 for bars in systems.values()):
         return systems
     return {"": {name: bar for name, bars in systems.items() for bar in bars.values()}}
 
@@ -194,19 +187,13 @@ def _bar(curve: Curve, options: _IntervalOptions | None, independent: bool) -> B
 def _sorted_names(systems: Mapping[str, Mapping[str, Bar]]) -> list[str]:
     """Return all classes by their mean over the systems that have a value, the highest first, NaN last."""
     names = list(dict.fromkeys(name for bars in systems.values() for name in bars))
-    means = {x: _mean({y: bars[x] for y, bars in systems.items() if x in bars}) for x in names}
+    means = {x: style.mean(bars[x].value for bars in systems.values() if x in bars) for x in names}
     return sorted(names, key=lambda x: (np.isnan(means[x]), -means[x]))
-
-
-def _mean(bars: Mapping[str, Bar]) -> float:
-    values = [bar.value for bar in bars.values() if not np.isnan(bar.value)]
-    return float(np.mean(values)) if values else np.nan
 
 
 def _draw(ax: "Axes", bars: Mapping[str, Bar], names: Sequence[str], place: int, systems: int) -> Any:
     """Draw the bars of one system with whiskers and chance levels, and return a handle for the legend."""
-    height = _BARS_HEIGHT / systems
-    rows = np.array([i for i, name in enumerate(names) if name in bars]) - _BARS_HEIGHT / 2 + height * (place + 0.5)
+    rows, height = style.bar_rows([i for i, name in enumerate(names) if name in bars], place, systems)
     value, low, high, chance = (
         np.array([getattr(bars[x], field) for x in names if x in bars]) for field in ("value", "low", "high", "chance")
     )
@@ -217,7 +204,7 @@ def _draw(ax: "Axes", bars: Mapping[str, Bar], names: Sequence[str], place: int,
         return ax.plot(value, rows, drawstyle="steps-mid", color=color, linestyle=DASHES[place % len(DASHES)])[0]
     bar_style: dict[str, Any] = {
         "color": (color, 0.75),
-        "hatch": _HATCHES[place % len(_HATCHES)],
+        "hatch": HATCHES[place % len(HATCHES)],
         "edgecolor": GREY,
         "linewidth": 0.5,
     }

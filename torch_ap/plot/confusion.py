@@ -1,6 +1,6 @@
 """Plot of the confusion matrix of a detector as a table of shades."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -12,10 +12,7 @@ from torch_ap.core.base.options import Normalize, allowed_values
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.errors.confusion import ConfusionMatrix
 from torch_ap.plot import style
-from torch_ap.plot.style import COLORS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import COLORS, Axes
 
 _MAX_NUMBERED = 20  # classes whose cells have numbers
 _MAX_NAMED = 40

@@ -1,19 +1,15 @@
 """Plot of the AP of detectors over IoU thresholds and area ranges, which shows loose boxes and missed objects."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from torch import nn
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.plot import style
-from torch_ap.plot.style import COLORS, DASHES
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import COLORS, DASHES, Axes
 
 _MARKERS = "osD^vPX*"
 
@@ -60,7 +56,7 @@ def iou_thresholds(
         >>> [x.get_text() for x in ax.get_legend().get_texts()]
         ['0.600  all', '0.600  large', '-  small: no objects', '-  medium: no objects']
     """
-    by_name = metrics if isinstance(metrics, Mapping | nn.ModuleDict) else {"": metrics}
+    by_name = style.systems_of(metrics)
     for metric in by_name.values():
         if not isinstance(metric, CocoMetric):
             raise TypeError(

@@ -1,27 +1,21 @@
 """Plot of the costs of the kinds of errors of a detector as bars."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from torch import nn
 
 from torch_ap.core.base.messages import short_repr
 from torch_ap.detection.errors.tide import DetectionErrors
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.plot import style
-from torch_ap.plot.style import COLORS, GREY
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import COLORS, GREY, HATCHES, Axes
 
 _KINDS = (
     *("classification", "localization", "both", "duplicate", "background", "missed"),
     *("false_positives", "false_negatives"),
 )
-_HATCHES = ("", "//", "..", "xx", "\\\\", "++")  # colours alone cannot be distinguished in grey
-_BARS_HEIGHT = 0.8  # share of a row for all its bars
 
 Detector = DetectionMetric | DetectionErrors
 
@@ -59,8 +53,7 @@ def error_costs(detectors: Detector | Mapping[str, Detector], *, ax: "Axes | Non
         >>> [x.get_text() for x in ax.texts][:2]
         ['0.500  1', '0.000  0']
     """
-    by_name = detectors if isinstance(detectors, Mapping | nn.ModuleDict) else {"": detectors}
-    results = {str(name): _errors(detector) for name, detector in by_name.items()}
+    results = {name: _errors(detector) for name, detector in style.systems_of(detectors).items()}
     is_new, ax = ax is None, style.axes_of(ax)
     handles = [_draw(ax, result, place, len(results)) for place, result in enumerate(results.values())]
     style.frame(ax, xlabel="cost in average precision, and number of errors", ylim=(len(_KINDS) - 0.4, -0.6))
@@ -75,10 +68,9 @@ def error_costs(detectors: Detector | Mapping[str, Detector], *, ax: "Axes | Non
 
 def _draw(ax: "Axes", result: DetectionErrors, place: int, detectors: int) -> Any:
     """Draw the bars of one of several detectors, and return a handle for the legend."""
-    height = _BARS_HEIGHT / detectors
+    rows, height = style.bar_rows(np.arange(len(_KINDS)), place, detectors)
     costs = np.nan_to_num([float(getattr(result, kind)) for kind in _KINDS])
-    rows = np.arange(len(_KINDS)) - _BARS_HEIGHT / 2 + height * (place + 0.5)
-    bar_style: dict[str, Any] = {"color": COLORS[place % len(COLORS)], "hatch": _HATCHES[place % len(_HATCHES)]}
+    bar_style: dict[str, Any] = {"color": COLORS[place % len(COLORS)], "hatch": HATCHES[place % len(HATCHES)]}
     for kind, cost, row in zip(_KINDS, costs, rows, strict=True):
         text = f"{style.number(float(getattr(result, kind)))}  {int(result.counts[kind]):,}"
         ax.annotate(text, (cost, row), (4, 0), textcoords="offset points", va="center", fontsize="small")

@@ -1,7 +1,7 @@
 """Plot of hits over depth: the hit curve between the curves of the ideal and the random ranking."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,7 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
-from torch_ap.plot.style import GREY, Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import GREY, Axes, Style
 
 _DASHES = {"ideal": (0, (4, 2)), "random": (0, (1, 2))}
 

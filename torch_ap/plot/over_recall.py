@@ -1,7 +1,7 @@
 """Plot of precision over recall, as it is integrated, with reference lines."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +10,11 @@ from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.curves import Curve
 from torch_ap.functional import QueryCurve
-from torch_ap.inference import Interval, OperatingPoint
+from torch_ap.inference import OperatingPoint
 from torch_ap.inference.operating_point import ThresholdCriterion
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, all_curves_of
-from torch_ap.plot.style import FAINT, GREY, MEAN, Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import FAINT, GREY, MEAN, Axes, Style
 
 _MAX_LEVELS = 21  # more recall levels are drawn without dots
 _TOLERANCE = 0.0005  # closer chance levels look the same
@@ -93,7 +90,10 @@ def precision_recall(
     """
     style.check_flags(chance_level=chance_level, band=band, mean=mean)
     checks.open_fraction("confidence_level", confidence_level)
-    values = _iso_values(iso_f)
+    values: Any = iso_f
+    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
+        raise_invalid("iso_f", "must be a list of numbers between 0 and 1", values, TypeError)
+    values = [checks.open_fraction("iso_f", value) for value in values]
     point = _point_criterion(beta=beta, precision=precision, recall=recall)
     drawn = all_curves_of(curves, class_names)
     order, looks = style.styles([float(x.average_precision) for x in drawn])
@@ -107,7 +107,9 @@ def precision_recall(
         handle = _draw(ax, curve, look)
         label = style.entry(float(curve.average_precision), curve.name)
         if look.named and id(curve) in bands:
-            _band(ax, bands[id(curve)], look)
+            low, high = (style.array(end) for end in (bands[id(curve)].low, bands[id(curve)].high))
+            levels = np.linspace(0, 1, len(low))
+            ax.fill_between(levels, low, high, color=look.color, alpha=FAINT, linewidth=0, zorder=1)
         if look.named and id(curve) in points:
             label += _operating_point(ax, points[id(curve)], look, by_f="beta" in point)
         unnamed += not look.named
@@ -138,15 +140,7 @@ def _mean_line(ax: "Axes", curves: Sequence[Curve | QueryCurve]) -> tuple[Any, s
     levels = np.linspace(0, 1, 101)
     height = np.mean([style.array(x.precision) for x in interpolated], 0) if with_positives else np.full(101, np.nan)
     (handle,) = ax.plot(levels, height, **MEAN)
-    value = float(np.mean([float(x.average_precision) for x in with_positives])) if with_positives else np.nan
-    return handle, style.entry(value, "mean")
-
-
-def _iso_values(values: Any) -> list[float]:
-    """Return the validated values of F."""
-    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
-        raise_invalid("iso_f", "must be a list of numbers between 0 and 1", values, TypeError)
-    return [checks.open_fraction("iso_f", value) for value in values]
+    return handle, style.entry(style.mean([float(x.average_precision) for x in with_positives]), "mean")
 
 
 def _point_criterion(**criteria: float | None) -> dict[str, Any]:
@@ -156,11 +150,6 @@ def _point_criterion(**criteria: float | None) -> dict[str, Any]:
         raise ValueError(f"{' and '.join(f'`{x}`' for x in chosen)} cannot be combined: pass one of them")
     ThresholdCriterion(**chosen)
     return chosen
-
-
-def _band(ax: "Axes", interval: Interval, look: Style) -> None:
-    low, high = (style.array(end) for end in (interval.low, interval.high))
-    ax.fill_between(np.linspace(0, 1, len(low)), low, high, color=look.color, alpha=FAINT, linewidth=0, zorder=1)
 
 
 def _operating_point(ax: "Axes", point: OperatingPoint, look: Style, *, by_f: bool) -> str:

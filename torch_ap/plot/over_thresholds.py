@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -13,10 +13,7 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
 from torch_ap.plot import style
 from torch_ap.plot.given import Curves, curves_of
-from torch_ap.plot.style import COLORS, DASHES, MEAN, Style, number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import COLORS, DASHES, MEAN, Axes, Style
 
 _MEASURES = ("f_beta", "precision", "recall")
 _POINTS = 4096  # maximum number of points of the line of a mean
@@ -82,7 +79,10 @@ def f_beta_thresholds(
     unnamed = [replace(x, name="") for x in ranked] if is_single else ranked
     drawn, more = _draw_curves(ax, unnamed, measure, beta, thin=mean)
     if is_single:
-        drawn = [(drawn[0][0], f"{label}, highest {drawn[0][1]}"), *_precision_and_recall(ax, ranked[0])]
+        drawn = [(drawn[0][0], f"{label}, highest {drawn[0][1]}")]
+        for place, name in enumerate(_MEASURES[1:], 1):
+            look = Style(COLORS[place], DASHES[place])
+            drawn.append((_draw(ax, ranked[0], getattr(ranked[0], name), look), name))
     title = None if is_single else f"highest {label}" if measure == "f_beta" else "average precision"
     style.frame(ax, xlabel="score threshold", ylabel="" if is_single else label, ylim=(-0.02, 1.04))
     style.legend(ax, [*entries, *drawn], title, more=more, widen=is_new)
@@ -105,23 +105,15 @@ def _draw_curves(
         handle, suffix = _draw(ax, curves[i], _values(curves[i], measure, beta), look), ""
         if best and not np.isnan(heights[i]):
             suffix = f" at score ≥ {float(best[i].threshold):.3g}"
-            _mark(ax, float(best[i].threshold), heights[i], look)
+            if look.named and np.isfinite(float(best[i].threshold)):
+                mark: dict[str, Any] = {"markersize": 7, "markeredgecolor": "white", "zorder": 5}
+                ax.plot(float(best[i].threshold), heights[i], "o", color=look.color, **mark)
         entries += [(handle, style.entry(heights[i], curves[i].name) + suffix)] * look.named
     return entries, sum(not look.named for look in looks)
 
 
-def _precision_and_recall(ax: "Axes", curve: Curve) -> list[tuple[Any, str]]:
-    looks = (Style(COLORS[place], DASHES[place]) for place in (1, 2))
-    return [(_draw(ax, curve, getattr(curve, x), look), x) for x, look in zip(_MEASURES[1:], looks, strict=True)]
-
-
 def _values(curve: Curve, measure: str, beta: float) -> Tensor:
     return curve.f_beta(beta) if measure == "f_beta" else getattr(curve, measure)
-
-
-def _mark(ax: "Axes", threshold: float, height: float, look: Style) -> None:
-    if look.named and np.isfinite(threshold):
-        ax.plot(threshold, height, "o", color=look.color, markersize=7, markeredgecolor="white", zorder=5)
 
 
 def _mean_line(ax: "Axes", curves: Sequence[Curve], measure: str, beta: float) -> tuple[Any, str]:
@@ -137,15 +129,11 @@ def _mean_line(ax: "Axes", curves: Sequence[Curve], measure: str, beta: float) -
     height = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     (handle,) = ax.plot(scores, height, drawstyle="steps-pre", **MEAN)
     if measure != "f_beta":
-        return handle, f"{number(_mean_average_precision(with_positives))}  mean"
+        return handle, style.entry(style.mean([float(x.average_precision) for x in with_positives]), "mean")
     if not len(height):
         return handle, style.entry(np.nan, "mean")
     place = int(height.argmax())
-    return handle, f"{number(float(height[place]))}  mean at score ≥ {scores[place]:.3g}"
-
-
-def _mean_average_precision(curves: Sequence[Curve]) -> float:
-    return float(np.mean([float(x.average_precision) for x in curves])) if curves else np.nan
+    return handle, style.entry(float(height[place]), f"mean at score ≥ {scores[place]:.3g}")
 
 
 def _values_at(curve: Curve, values: Array, scores: Array, measure: str) -> Array:

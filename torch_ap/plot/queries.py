@@ -1,7 +1,7 @@
 """Plot of the differences of two runs, query by query."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -9,11 +9,8 @@ from torch import nn
 from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.core.ranking.order import Array
 from torch_ap.plot import style
-from torch_ap.plot.style import COLORS, FAINT, GREY, text_of
+from torch_ap.plot.style import COLORS, FAINT, GREY, Axes, text_of
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MAX_NAMED = 40  # queries whose ids fit
 _MAX_LETTERS = 60  # letters of horizontal ids
@@ -79,12 +76,16 @@ def query_differences(
     line = ax.axhline(mean, color=COLORS[1], linestyle=(0, (5, 1.5)), linewidth=1.6, zorder=4)
     ax.axhspan(low, high, color=COLORS[1], alpha=FAINT, linewidth=0, zorder=1)
     ax.axhline(0, color=GREY, linewidth=0.8, zorder=3)
-    style.frame(ax, xlabel=f"queries ({_wins(heights)})", ylabel=f"{text_of(run_name)} - {text_of(baseline_name)}")
+    better, worse = int((heights > 0).sum()), int((heights < 0).sum())
+    counts = f"{better:,} better, {worse:,} worse, {len(heights) - better - worse:,} the same"
+    style.frame(ax, xlabel=f"queries ({counts})", ylabel=f"{text_of(run_name)} - {text_of(baseline_name)}")
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.02)
     _write_names(ax, [queries.tolist()[i] for i in order], query_names)
+    p_value = float(comparison.p_value)
+    p_text = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
     interval = f"{100 * confidence_level:g}% interval {low:+.3f} to {high:+.3f}"
-    style.legend(ax, [(line, f"mean difference {mean:+.3f}, {interval}, {_p_value(float(comparison.p_value))}")])
+    style.legend(ax, [(line, f"mean difference {mean:+.3f}, {interval}, {p_text}")])
     return ax
 
 
@@ -109,15 +110,6 @@ def _draw(ax: "Axes", heights: Array) -> None:
     for above, color in ((True, COLORS[0]), (False, COLORS[4])):
         part = np.clip(heights[shown], 0 if above else None, None if above else 0)
         ax.fill_between(places[shown], part, color=color, linewidth=0, step="mid", zorder=2)
-
-
-def _p_value(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-def _wins(heights: Array) -> str:
-    better, worse = int((heights > 0).sum()), int((heights < 0).sum())
-    return f"{better:,} better, {worse:,} worse, {len(heights) - better - worse:,} the same"
 
 
 def _write_names(ax: "Axes", ids: Sequence[int], names: Mapping[int, str] | Sequence[str] | None) -> None:

@@ -1,7 +1,5 @@
 """Plot of the terms of average precision as rectangles under the precision-recall curve, for teaching."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from torch_ap.core.measures.ties import divisor
@@ -9,11 +7,8 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, curves_of
-from torch_ap.plot.style import COLORS, FAINT, number
+from torch_ap.plot.style import COLORS, FAINT, Axes, number
 from torch_ap.plot.vertices import Line, Rectangles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MAX_RECTANGLES = 60  # rectangles with edges, and points with marks
 _NUMBER_INCHES = 0.42  # width of a number
@@ -63,7 +58,8 @@ def average_precision_rectangles(curve: Curves, *, ax: "Axes | None" = None) -> 
         vertices.levels(ranking),
     )
     if at_levels is not None and len(at_levels.recall) <= _MAX_RECTANGLES:
-        _draw_bars(ax, *_level_bars(at_levels))
+        width = _LEVEL_WIDTH * (np.diff(at_levels.recall).min() if len(at_levels.recall) > 1 else 0.1)
+        _draw_bars(ax, at_levels.recall - width / 2, np.full_like(at_levels.recall, width), at_levels.precision)
     elif at_levels is None and not vertices.is_straight(ranking) and len(corners.right) <= _MAX_RECTANGLES:
         _draw_bars(ax, corners.right - corners.width, corners.width, corners.height)
     else:
@@ -85,12 +81,6 @@ def hits_of_all(curve: Curve) -> float:
         return divisor(curve.denominator, m, curve.top_k)  # type: ignore[no-any-return]
     hits = vertices.rectangles(curve, 1.0).right
     return float(hits[-1]) if len(hits) else m
-
-
-def _level_bars(levels: Line) -> tuple[Array, Array, Array]:
-    """Return the left ends, widths and heights of bars around recall levels."""
-    width = _LEVEL_WIDTH * (np.diff(levels.recall).min() if len(levels.recall) > 1 else 0.1)
-    return levels.recall - width / 2, np.full_like(levels.recall, width), levels.precision
 
 
 def _draw_bars(ax: "Axes", left: Array, width: Array, height: Array) -> None:

@@ -1,24 +1,29 @@
 """Shared helpers of the plots: axes, colours with line styles, names as text, legends, decimated lines."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from torch import nn
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.core.ranking.order import Array
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    import matplotlib.axes
+
+Axes: TypeAlias = "matplotlib.axes.Axes"  # plots import matplotlib when they draw
 
 # Okabe & Ito (2008), Color Universal Design, without yellow and black, which are invisible on light or dark pages
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+HATCHES = ("", "//", "..", "xx", "\\\\", "++")  # colours alone cannot be distinguished in grey
 GREY = "0.5"  # visible on white and on black
 MEAN: dict[str, Any] = {"color": GREY, "linewidth": 3.5, "zorder": 4}  # the mean of several curves
 FAINT = 0.2  # opacity of areas
 
+_BARS_HEIGHT = 0.8  # share of a row for all its bars
 _MAX_NAMED = 10  # named lines; there are 12 distinct pairs of colour and line style
 _MAX_INSIDE = 6  # entries of a legend inside the axes
 _MAX_NAME_LENGTH = 32
@@ -32,7 +37,6 @@ class Style(NamedTuple):
     color: str
     linestyle: Any
     named: bool = True
-
     width: float = 1.8
 
     @property
@@ -55,14 +59,14 @@ def axes_of(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
         TypeError: for an object that is not matplotlib's Axes.
     """
     try:
-        from matplotlib.axes import Axes
+        from matplotlib import axes
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("`torch_ap.plot` needs matplotlib: pip install matplotlib (extra `plot`)") from error
     if ax is None:
         from matplotlib import pyplot
 
         return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-    if not isinstance(ax, Axes):
+    if not isinstance(ax, axes.Axes):
         raise TypeError(f"`ax` must be matplotlib's Axes or None, got {type(ax).__name__}")
     return ax
 
@@ -93,6 +97,12 @@ def text_of(name: object) -> str:
     text = escape_unprintable(" ".join(str(name).split()))
     text = text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1].rstrip()}…"
     return text.replace("$", r"\$")
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean of the values that are not NaN; NaN if there are none."""
+    defined = [x for x in values if not np.isnan(x)]
+    return float(np.mean(defined)) if defined else np.nan
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -152,6 +162,25 @@ def frame(ax: "Axes", **settings: Any) -> None:
     ax.set(**settings)
     ax.set_axisbelow(True)
     ax.grid(color=GREY, alpha=FAINT, linewidth=0.6)
+
+
+def systems_of(source: Any) -> dict[str, Any]:
+    """Return the objects of a dict by name, or a single object, whose name is ""."""
+    if isinstance(source, Mapping | nn.ModuleDict):
+        return {str(name): x for name, x in source.items()}
+    return {"": source}
+
+
+def bar_rows(rows: Any, place: int, systems: int) -> tuple[Array, float]:
+    """Return the centres of the bars of one of several systems, and the height of a bar.
+
+    Args:
+        rows: (R,) rows of the bars.
+        place: position of the system.
+        systems: number of systems, which share the height of a row.
+    """
+    height = _BARS_HEIGHT / systems
+    return np.asarray(rows) - _BARS_HEIGHT / 2 + height * (place + 0.5), height
 
 
 def array(values: Any) -> Array:
