@@ -289,7 +289,6 @@ def test_every_tuple_of_functional_is_on_the_page():
         functional.Recommendation,
     }
     assert others == {Tensor, tuple[Tensor, Tensor, Tensor], dict[str, Any], dict[str, Tensor], *records}
-    assert not any(hasattr(x, "to_dict") for x in TUPLES.values())
     assert functional.Counts.__dataclass_params__.frozen
 
 

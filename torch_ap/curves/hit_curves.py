@@ -7,6 +7,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.options import Ties
+from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import average_precision, counts
 from torch_ap.core.measures.ties import TIES, check_ties
@@ -15,7 +16,14 @@ from torch_ap.curves.counts import curves_of_rows
 from torch_ap.curves.points import area_of_precision
 
 
-class HitCurvePoints(NamedTuple):
+class _HitCurvePoints(NamedTuple):
+    t: Tensor
+    hits: Tensor
+    recall: Tensor
+    precision: Tensor
+
+
+class HitCurvePoints(Record, _HitCurvePoints):
     """Hit curve, recall and precision at given depths; p(t) = pi r(t) / t (Zhu 2004, lemma 1).
 
     Attributes:
@@ -25,10 +33,7 @@ class HitCurvePoints(NamedTuple):
         precision: (T,) p(t), h(t) / t; NaN at t = 0.
     """
 
-    t: Tensor
-    hits: Tensor
-    recall: Tensor
-    precision: Tensor
+    __slots__ = ()
 
 
 def hit_curve(
@@ -89,7 +94,14 @@ def hit_curve(
     return HitCurvePoints(depth / unit, hits / unit, hits / m, hits / depth)
 
 
-class HitCurveComparison(NamedTuple):
+class _HitCurveComparison(NamedTuple):
+    above: Literal["a", "b", "equal", "neither"]
+    crossings: Tensor
+    t: Tensor
+    difference: Tensor
+
+
+class HitCurveComparison(Record, _HitCurveComparison):
     """Two hit curves of the same items.
 
     Attributes:
@@ -101,10 +113,7 @@ class HitCurveComparison(NamedTuple):
         difference: (K,) float64 h_A(t) - h_B(t), linear in between.
     """
 
-    above: Literal["a", "b", "equal", "neither"]
-    crossings: Tensor
-    t: Tensor
-    difference: Tensor
+    __slots__ = ()
 
 
 def compare_hit_curves(
@@ -157,7 +166,14 @@ def compare_hit_curves(
     )
 
 
-class HitCurveHull(NamedTuple):
+class _HitCurveHull(NamedTuple):
+    t: Tensor
+    hits: Tensor
+    thresholds: Tensor
+    average_precision: Tensor
+
+
+class HitCurveHull(Record, _HitCurveHull):
     """The corners of the concave hull of a hit curve, and its AP.
 
     Attributes:
@@ -167,13 +183,16 @@ class HitCurveHull(NamedTuple):
         average_precision: 0-d, Lemma 4's integral over the straight lines; NaN without positives.
     """
 
+    __slots__ = ()
+
+
+class _SurvivalPoints(NamedTuple):
     t: Tensor
-    hits: Tensor
-    thresholds: Tensor
-    average_precision: Tensor
+    survival: Tensor
+    variance: Tensor
 
 
-class SurvivalPoints(NamedTuple):
+class SurvivalPoints(Record, _SurvivalPoints):
     """The survival function of the ranks of the hits, and its variance by Su & Zhang.
 
     Attributes:
@@ -182,9 +201,7 @@ class SurvivalPoints(NamedTuple):
         variance: (T,) S(t) (1 - S(t)) / m.
     """
 
-    t: Tensor
-    survival: Tensor
-    variance: Tensor
+    __slots__ = ()
 
 
 def area_under_hit_curve(preds: Tensor, target: Tensor, *, ties: Ties = "grouped") -> Tensor:

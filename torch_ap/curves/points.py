@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import PointsInterpolation, allowed_values
+from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import interpolation
 from torch_ap.core.ranking import segments
@@ -197,7 +198,12 @@ def _area_of_points(p: Tensor, r: Tensor, dtype: torch.dtype, how: Any) -> Tenso
 _LEVELS = (None, "11-point", "101-point")
 
 
-class InterpolatedPrecision(NamedTuple):
+class _InterpolatedPrecision(NamedTuple):
+    recall: Tensor
+    precision: Tensor
+
+
+class InterpolatedPrecision(Record, _InterpolatedPrecision):
     """Interpolated precision at recall levels.
 
     Attributes:
@@ -205,11 +211,16 @@ class InterpolatedPrecision(NamedTuple):
         precision: (L,) the highest precision at or above each recall.
     """
 
-    recall: Tensor
+    __slots__ = ()
+
+
+class _PrecisionAtRecall(NamedTuple):
     precision: Tensor
+    recall: Tensor
+    threshold: Tensor
 
 
-class PrecisionAtRecall(NamedTuple):
+class PrecisionAtRecall(Record, _PrecisionAtRecall):
     """The threshold with the highest precision among the thresholds that reach a recall.
 
     Attributes:
@@ -218,9 +229,7 @@ class PrecisionAtRecall(NamedTuple):
         threshold: the score threshold: ``preds >= threshold`` has this precision and recall.
     """
 
-    precision: Tensor
-    recall: Tensor
-    threshold: Tensor
+    __slots__ = ()
 
 
 def interpolated_precision(

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import CurveAverage, Normalization, Thresholds, allowed_values
+from torch_ap.core.base.record import Record
 from torch_ap.core.items.inputs import (
     Batch,
     ClassificationInputs,
@@ -23,7 +24,13 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 
 
-class PrecisionRecallCurve(NamedTuple):
+class _PrecisionRecallCurve(NamedTuple):
+    precision: Tensor | list[Tensor]
+    recall: Tensor | list[Tensor]
+    thresholds: Tensor | list[Tensor]
+
+
+class PrecisionRecallCurve(Record, _PrecisionRecallCurve):
     """Precision and recall by ascending threshold; the last point (1, 0) has no threshold.
 
     Attributes:
@@ -32,9 +39,7 @@ class PrecisionRecallCurve(NamedTuple):
         thresholds: (T,); for several rankings a list of tensors, or the argument ``thresholds``.
     """
 
-    precision: Tensor | list[Tensor]
-    recall: Tensor | list[Tensor]
-    thresholds: Tensor | list[Tensor]
+    __slots__ = ()
 
 
 def binary_precision_recall_curve(

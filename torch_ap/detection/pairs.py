@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_ap.core.base import checks, tensors, untraced
 from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
 from torch_ap.core.base.options import BoxFormat, RotatedFormat, Sigmas
+from torch_ap.core.base.record import Record
 from torch_ap.core.base.tensors import Rule
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs import rules
@@ -35,7 +36,12 @@ __all__ = [
 ]
 
 
-class VOCMatch(NamedTuple):
+class _VOCMatch(NamedTuple):
+    ground_truth: Tensor
+    state: Tensor
+
+
+class VOCMatch(Record, _VOCMatch):
     """Matches by VOC's rule.
 
     Attributes:
@@ -44,8 +50,7 @@ class VOCMatch(NamedTuple):
             IoU is too low.
     """
 
-    ground_truth: Tensor
-    state: Tensor
+    __slots__ = ()
 
 
 def box_iou(

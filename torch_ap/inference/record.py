@@ -17,19 +17,18 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
+from torch_ap.core.base.record import Record, format_value
 from torch_ap.core.base.untraced import disable_tracing_of_methods
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Values
 
-_DIGITS = 4
-_SHOWN = 6  # longer lists are shortened in the middle
 _WIDTH = 120  # characters; longer results have one field per line
 
 R = TypeVar("R", bound="Result")
 
 
-class Result:
+class Result(Record):
     """Abstract base of frozen dataclasses, ``@dataclass(frozen=True, eq=False, repr=False)``.
 
     Fields declared as ``Tensor`` are float64 tensors (float32 on devices without float64; counts are int64), 0-d for a
@@ -71,10 +70,6 @@ class Result:
         moved = {name: _to_device(value, device) for name, value in values.items() if isinstance(value, Tensor | dict)}
         return replace(self, **moved)  # type: ignore[type-var]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name as plain Python: floats, lists of floats, ints and strings."""
-        return {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-
     def __eq__(self, other: object) -> bool:
         """Compare the plain values by ``repr``, which has all digits; NaN equals NaN."""
         if not isinstance(other, Result):
@@ -88,10 +83,10 @@ class Result:
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.repr}  # type: ignore[arg-type]
         shown = {name: value for name, value in values.items() if isinstance(value, Tensor) or value not in ("", None)}
         name = type(self).__name__
-        line = f"{name}({', '.join(f'{x}={_format(value)}' for x, value in shown.items())})"
+        line = f"{name}({', '.join(f'{x}={format_value(value)}' for x, value in shown.items())})"
         if len(line) <= _WIDTH:
             return line
-        lines = [f"    {x}={_format(value, len(x) + 6)},\n" for x, value in shown.items()]
+        lines = [f"    {x}={format_value(value, len(x) + 6)},\n" for x, value in shown.items()]
         return f"{name}(\n{''.join(lines)})"
 
 
@@ -110,35 +105,6 @@ def _to_device(value: Any, device: torch.device | str) -> Any:
         return value
     narrow = torch.device(device).type == "mps" and value.is_floating_point()  # which lacks float64
     return (value.to(torch.float32) if narrow else value).to(device)
-
-
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _to_plain(entry) for name, entry in value.items()}
-    return value.tolist() if isinstance(value, Tensor) else value
-
-
-def _format(value: Any, column: int = 0) -> str:
-    """Format a number with four digits, shorten a long list in the middle, and use ``repr`` for other values.
-
-    Args:
-        value: a field, or an element of one.
-        column: indentation of the rows of a table, which are printed one per line; 0 for a single line.
-    """
-    if isinstance(value, Tensor) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
-    if isinstance(value, dict):
-        separator = f",{chr(10)}{' ' * column}" if column else ", "
-        return f"{{{separator.join(f'{name!r}: {_format(entry)}' for name, entry in value.items())}}}"
-    if not isinstance(value, list | Tensor):
-        return repr(value)
-    half = _SHOWN // 2
-    texts = [_format(x) for x in (value if len(value) <= _SHOWN else [*value[:half], *value[-half:]])]
-    texts[half:half] = ["..."] if len(value) > _SHOWN else []
-    rows = column and len(value) and isinstance(value[0], Tensor) and value[0].ndim
-    return f"[{(',' + chr(10) + ' ' * column if rows else ', ').join(texts)}]"
 
 
 # APs, their means and standard errors, of the same items in another order: sums of millions of numbers up to 1

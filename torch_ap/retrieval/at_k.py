@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torch_ap.core.base import cached, checks
 from torch_ap.core.base.options import Action, Ties, TopKs
+from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures.measure import measure_at_ranks
 from torch_ap.retrieval.measures.at_rank import AtEveryRank, AtRank, FirstHit, RPrecision
@@ -274,7 +275,13 @@ def retrieval_hit_rate(
     return evaluate_queries(measure, preds, target, **options)
 
 
-class PrecisionRecallAtK(NamedTuple):
+class _PrecisionRecallAtK(NamedTuple):
+    precision: Tensor
+    recall: Tensor
+    k: Tensor
+
+
+class PrecisionRecallAtK(Record, _PrecisionRecallAtK):
     """Precision and recall in the top k, for each k.
 
     Attributes:
@@ -283,9 +290,7 @@ class PrecisionRecallAtK(NamedTuple):
         k: (K,) int64, the ranks from 1 on.
     """
 
-    precision: Tensor
-    recall: Tensor
-    k: Tensor
+    __slots__ = ()
 
 
 @with_query_options

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
+from torch_ap.core.base.record import Record
 from torch_ap.core.measures.average_precision import places_within
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import segments
@@ -16,7 +17,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(Record):
     """The four counts of a binary decision, as float64 tensors of one shape; 0 / 0 is NaN.
 
     Attributes:

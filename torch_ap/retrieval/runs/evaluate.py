@@ -113,10 +113,10 @@ def evaluate(
         score: column; None for "score".
 
     Returns:
-        :class:`torch_ap.retrieval.runs.results.Evaluation` of ``run``, which prints as a table and has ``to_dict()``
+        :class:`torch_ap.retrieval.runs.Evaluation` of ``run``, which prints as a table and has ``to_dict()``
         ({requested measure: mean}), ``per_query``, ``confidence_interval``, ``to_pandas``, ``to_markdown``,
         ``to_latex``;
-        :class:`torch_ap.retrieval.runs.results.RunComparison` of ``runs``, with the best run of each measure and
+        :class:`torch_ap.retrieval.runs.RunComparison` of ``runs``, with the best run of each measure and
         p-values of all pairs. ``conventions`` describes each measure, ``notes`` the items that count 0 or do not count.
 
     Raises:

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from torch_ap.core.base import cached
 from torch_ap.core.base.messages import short_repr, suggest_measure
+from torch_ap.core.base.record import Record
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.measure import Measure
 from torch_ap.core.measures.names import MEASURES, NamedMeasure, name_of, parse, rank_of
@@ -50,7 +51,7 @@ _BY_TREC_NAME = {x.trec_name: x for x in MEASURES if x.trec_name}
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Record):
     """One measure of one run.
 
     Attributes:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
+from torch_ap.core.base.record import Record, html_table
 from torch_ap.inference.comparisons import PairwiseComparison, compare_systems_per_query
 from torch_ap.inference.queries import mean_interval
 from torch_ap.inference.record import Interval
@@ -94,7 +95,7 @@ def number(value: int | float | None, form: str = ".4f") -> str:
 _MEAN_TOLERANCE = 1e-12  # closer means count as equal
 
 
-class _Printed:
+class _Printed(Record):
     """Abstract base of results with tables and notes."""
 
     notes: Sequence[str]
@@ -124,6 +125,12 @@ class _Printed:
     def _reasons(self) -> Sequence[str]:
         """Return why numbers in the table do not exist."""
         return ()
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML, which notebooks show."""
+        table = self._table()
+        head, *rows = table.rows
+        return html_table(rows, table.title, head)
 
     def __repr__(self) -> str:
         """Return the table as text, and the notes."""
