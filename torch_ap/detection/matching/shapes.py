@@ -1,12 +1,6 @@
-"""The table of the kinds of shapes: input columns, areas and pairwise similarities.
+"""Kinds of shapes: one table of their input columns, areas and similarities, and the settings of a metric.
 
-Matching requires nothing else, so a new kind of shape is one row.
-
-Columns, areas and similarities of keypoints, rotated boxes, intervals and centres, for the table of shapes.
-
-Options and input of the functions of a kind of shape.
-
-Settings of the kinds of shapes that a metric compares.
+Matching requires nothing else, so a new kind of shape is one row of ``GEOMETRIES``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,37 +24,6 @@ from torch_ap.detection.shapes.boundaries import MaskColumns
 from torch_ap.detection.shapes.boxes import PairIoU, pairs_above
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeOptions:
-    """Options of the functions of a kind of shape.
-
-    Attributes:
-        iou_types: names of one or several kinds of shapes; or a function of the two dicts of an image.
-        box_format: the format of ``boxes``; unused with ``own_iou``.
-        own_iou: function of pairs of boxes that replaces COCO's IoU.
-        box_width: the number of values per box.
-        sigmas: the OKS sigma of each of K keypoints.
-        check_values: whether values are validated.
-    """
-
-    iou_types: tuple[Kind, ...] = ("bbox",)
-    box_format: str
-    own_iou: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
-    box_width: int = 4
-    sigmas: tuple[float, ...] = keypoints.SIGMAS
-    check_values: bool = True
-
-    @property
-    def pixel(self) -> float | None:
-        """The number that VOC adds to the differences of corners; None for COCO's boxes."""
-        return None
-
-    @property
-    def strict(self) -> bool:
-        """Whether an IoU must exceed a threshold instead of reaching it."""
-        return False
-
-
 class Compared(NamedTuple):
     """Input of the similarity of a kind of shape.
 
@@ -72,7 +35,7 @@ class Compared(NamedTuple):
         crowd: (G,) bool, True for crowds.
     """
 
-    options: ShapeOptions
+    options: "ShapeSettings"
     columns: Columns
     rows: Tensor
     truths: Tensor
@@ -89,7 +52,7 @@ class Compared(NamedTuple):
         return self.crowd.new_zeros(len(self.columns["ground_truth_labels"])).scatter_(0, self.truths, self.crowd)
 
 
-def keypoint_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
+def _keypoint_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
     """Return the column of keypoints, and the areas and optional boxes of ground truths."""
     return (
         RowColumn("keypoints", (len(settings.sigmas), 3), ("keypoints",), ("keypoints", "visibility")),
@@ -98,12 +61,7 @@ def keypoint_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
     )
 
 
-def keypoint_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
-    """Return the area of the box around all points."""
-    return keypoints.area(columns[f"{side}_keypoints"])
-
-
-def keypoint_similarity(compared: Compared) -> PairIoU:
+def _keypoint_similarity(compared: Compared) -> PairIoU:
     """Return the object keypoint similarity (OKS)."""
     columns = compared.columns
     similarity = keypoints.coco_pairs(
@@ -116,7 +74,7 @@ def keypoint_similarity(compared: Compared) -> PairIoU:
     return boxes.select_rows(similarity, compared.rows, compared.truths)
 
 
-def rotated_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
+def _rotated_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
     """Return the column of boxes with five or eight numbers."""
     corners = settings.box_format == "xyxyxyxy"
     rules = ("moderate", "uncrossed" if corners else "rotated")
@@ -124,39 +82,18 @@ def rotated_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
     return (RowColumn("boxes", (8 if corners else 5,), rules, rules, warning=remark),)
 
 
-def rotated_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:
-    """Return the area of rotated boxes in any format."""
-    return rotated.area(columns[f"{side}_boxes"], settings.box_format)
-
-
-def rotated_similarity(compared: Compared) -> PairIoU:
+def _rotated_similarity(compared: Compared) -> PairIoU:
     """Return the IoU of rotated boxes."""
     return rotated.coco_pairs(*compared.sides("boxes"), compared.options.box_format, compared.crowd)
 
 
-def interval_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
-    """Return the column of starts and ends."""
-    return (RowColumn("intervals", (2,), ("intervals", "exact", "order"), ("intervals", "exact", "order")),)
-
-
-def interval_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
-    """Return the lengths."""
-    start, end = segments.as_float64(columns[f"{side}_intervals"]).unbind(1)
-    return end - start
-
-
-def interval_similarity(compared: Compared) -> PairIoU:
+def _interval_similarity(compared: Compared) -> PairIoU:
     """Return the IoU of intervals."""
     detected, true = (segments.as_float64(side) for side in compared.sides("intervals"))
     return boxes.interval_pairs(detected, true, compared.crowd)
 
 
-def center_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:  # noqa: ARG001
-    """Return the column of points."""
-    return (RowColumn("centers", (2,), ("centers",), ("centers",)),)
-
-
-def center_similarity(compared: Compared) -> PairIoU:
+def _center_similarity(compared: Compared) -> PairIoU:
     """Return the negative distance."""
     detected, true = (segments.as_float64(side) for side in compared.sides("centers"))
 
@@ -164,11 +101,6 @@ def center_similarity(compared: Compared) -> PairIoU:
         return pairs_above(d, g, -(detected[d] - true[g]).square().sum(1).sqrt(), least)
 
     return overlapping
-
-
-def unlabelled(columns: Columns) -> Tensor:
-    """Whether each ground truth has no labelled point: (G,) bool."""
-    return keypoints.is_unlabelled(columns["ground_truth_keypoints"])
 
 
 AreaRanges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -194,7 +126,7 @@ class Geometry:
         ignored: returns the ignored ground truths, as ``ShapeSettings.ignored``, from all columns.
         file_areas: whether detections contain areas if areas are used as in COCO's files.
         masks: whether images have masks.
-        pairs: whether images have a number for each pair.
+        pairs: whether images have a number for each pair of shapes.
         area_ranges: the default area ranges.
         limits: the default limits on detections.
         recall_at: IoU thresholds whose recall COCO reports in addition to the mean.
@@ -203,8 +135,8 @@ class Geometry:
     """
 
     similarity: Callable[[Compared], PairIoU]
-    area: Callable[[ShapeOptions, Columns, str], Tensor] | None = None
-    rows: Callable[[ShapeOptions], tuple[RowColumn, ...]] = lambda _: ()
+    area: Callable[["ShapeSettings", Columns, str], Tensor] | None = None
+    rows: Callable[["ShapeSettings"], tuple[RowColumn, ...]] = lambda _: ()
     ignored: Callable[[Columns], Tensor] | None = None
     file_areas: bool = False
     masks: bool = False
@@ -216,14 +148,10 @@ class Geometry:
     alone: bool = False
 
 
-def _box_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
+def _box_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
     """Return the column of boxes; detections may have negative sizes, as in COCO's code, with a warning."""
     box_format = settings.box_format
     return (RowColumn("boxes", (4,), ("boxes",), ("boxes", box_format), suspect_rule=box_format),)
-
-
-def _box_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:
-    return boxes.area(boxes.to_xywh(columns[f"{side}_boxes"], settings.box_format))
 
 
 def _box_similarity(compared: Compared) -> PairIoU:
@@ -234,7 +162,7 @@ def _box_similarity(compared: Compared) -> PairIoU:
     return boxes.voc_pairs(boxes.to_xyxy(detected, box_format), boxes.to_xyxy(true, box_format), pixel)
 
 
-def _mask_area(settings: ShapeOptions, columns: Columns, side: str) -> Tensor:  # noqa: ARG001
+def _mask_area(settings: "ShapeSettings", columns: Columns, side: str) -> Tensor:  # noqa: ARG001
     return segments.as_float64(masks.area(columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"]))
 
 
@@ -276,7 +204,7 @@ def _matrix_similarity(compared: Compared) -> PairIoU:
     return overlapping
 
 
-def _own_rows(settings: ShapeOptions) -> tuple[RowColumn, ...]:
+def _own_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
     return (RowColumn("boxes", (settings.box_width,), ("boxes",), ("boxes",)),)
 
 
@@ -302,14 +230,18 @@ def _own_similarity(compared: Compared) -> PairIoU:
 
 
 GEOMETRIES: dict[str, Geometry] = {
-    "bbox": Geometry(_box_similarity, _box_area, _box_rows),
+    "bbox": Geometry(
+        _box_similarity,
+        lambda settings, columns, side: boxes.area(boxes.to_xywh(columns[f"{side}_boxes"], settings.box_format)),
+        _box_rows,
+    ),
     "segm": Geometry(_mask_similarity, _mask_area, file_areas=True, masks=True),
     "boundary": Geometry(_boundary_similarity, _mask_area, file_areas=True, masks=True),
     "keypoints": Geometry(
-        keypoint_similarity,
-        keypoint_area,
-        keypoint_rows,
-        ignored=unlabelled,
+        _keypoint_similarity,
+        lambda _, columns, side: keypoints.area(columns[f"{side}_keypoints"]),
+        _keypoint_rows,
+        ignored=lambda columns: keypoints.is_unlabelled(columns["ground_truth_keypoints"]),
         file_areas=True,
         area_ranges={name: COCO_AREAS[name] for name in ("all", "medium", "large")},
         limits=(20,),
@@ -317,21 +249,26 @@ GEOMETRIES: dict[str, Geometry] = {
         alone=True,
     ),
     "rotated": Geometry(
-        rotated_similarity,
-        rotated_area,
-        rotated_rows,
+        _rotated_similarity,
+        lambda settings, columns, side: rotated.area(columns[f"{side}_boxes"], settings.box_format),
+        _rotated_rows,
         formats=rotated.FORMATS,
         alone=True,
     ),
     "intervals": Geometry(
-        interval_similarity,
-        interval_area,
-        interval_rows,
+        _interval_similarity,
+        lambda _, columns, side: segments.as_float64(columns[f"{side}_intervals"]).diff(dim=1).squeeze(1),
+        lambda _: (RowColumn("intervals", (2,), ("intervals", "exact", "order"), ("intervals", "exact", "order")),),
         area_ranges=ANY_AREA,
         formats=("xyxy",),
         alone=True,
     ),
-    "centers": Geometry(center_similarity, rows=center_rows, area_ranges=ANY_AREA, alone=True),
+    "centers": Geometry(
+        _center_similarity,
+        rows=lambda _: (RowColumn("centers", (2,), ("centers",), ("centers",)),),
+        area_ranges=ANY_AREA,
+        alone=True,
+    ),
     "precomputed": Geometry(_matrix_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "function": Geometry(_matrix_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),
@@ -348,14 +285,36 @@ _DEFAULT_THRESHOLD, _THRESHOLD_TOLERANCE = 0.5, 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeSettings(ShapeOptions):
-    """The kinds of shapes of a metric.
+class ShapeSettings:
+    """The kinds of shapes of a metric, and their options.
 
     Attributes:
+        iou_types: names of one or several kinds of shapes; or a function of the two dicts of an image.
+        box_format: the format of ``boxes``; unused with ``own_iou``.
+        own_iou: function of pairs of boxes that replaces COCO's IoU.
+        box_width: the number of values per box.
+        sigmas: the OKS sigma of each of K keypoints.
+        check_values: whether values are validated.
         match: "compute", or "update" if the metric matches each batch in ``update``.
     """
 
+    iou_types: tuple[Kind, ...] = ("bbox",)
+    box_format: str
+    own_iou: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    box_width: int = 4
+    sigmas: tuple[float, ...] = keypoints.SIGMAS
+    check_values: bool = True
     match: str = "compute"
+
+    @property
+    def pixel(self) -> float | None:
+        """The number that VOC adds to the differences of corners; None for COCO's boxes."""
+        return None
+
+    @property
+    def strict(self) -> bool:
+        """Whether an IoU must exceed a threshold instead of reaching it."""
+        return False
 
     @cached_property
     def inputs(self) -> DetectionInputs:
