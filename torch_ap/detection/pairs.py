@@ -210,13 +210,7 @@ def pair_iou_of(
     """Validate boxes and return the function of the IoU of their rows."""
     checks.one_of("box_format", box_format, upright.FORMATS)
     checks.boolean("inclusive_pixels", inclusive_pixels)
-    for name, value in (("preds", preds), ("target", target)):
-        tensors.scores(name, value)
-        if value.ndim != 2 or value.shape[1] != 4:
-            raise_invalid(name, "must have shape (N, 4)", tuple(value.shape))
-        check_on_cpu(("boxes",), name, value)
-    crowd = flags("iscrowd", iscrowd, len(target), target.device)
-    tensors.same_device(preds=preds, target=target, iscrowd=crowd)
+    crowd = _validate(preds, target, 4, ("boxes",), iscrowd)
     preds, target = preds.detach(), target.detach()
     if not inclusive_pixels:
         return upright.coco_pairs(upright.to_xywh(preds, box_format), upright.to_xywh(target, box_format), crowd)
@@ -408,25 +402,19 @@ def keypoint_similarity(
     settings = shape_settings_of(iou_type="keypoints", box_format=box_format, sigmas=sigmas)
     points = len(settings.sigmas)
     boxes = preds.new_full((len(target), 4), torch.nan, dtype=torch.float64) if boxes is None else boxes
-    for name, value, row in (
-        ("preds", preds, (points, 3)),
-        ("target", target, (points, 3)),
-        ("area", area, ()),
-        ("boxes", boxes, (4,)),
-    ):
+    arguments = (
+        ("preds", preds, ("N", points, 3), ("keypoints",)),
+        ("target", target, ("N", points, 3), ("keypoints", "visibility")),
+        ("area", area, (len(target),), ("size",)),
+        ("boxes", boxes, (len(target), 4), ("known boxes", box_format)),
+    )
+    for name, value, shape, _ in arguments:
         tensors.scores(name, value)
-        rows = len(target) if name in ("area", "boxes") else "N"
-        if value.shape[1:] != row or rows not in ("N", len(value)):
-            shape = f"({', '.join(map(str, (rows, *row)))}{'' if row else ','})"
-            raise_invalid(name, f"must have shape {shape}", Plain(tuple(value.shape)))
+        if value.shape[1:] != shape[1:] or shape[0] not in ("N", len(value)):
+            raise_invalid(name, f"must have shape {str(shape).replace(repr('N'), 'N')}", Plain(tuple(value.shape)))
     tensors.same_device(preds=preds, target=target, area=area, boxes=boxes)
-    for checked, owner, value in (
-        (("keypoints",), "preds", preds),
-        (("keypoints", "visibility"), "target", target),
-        (("size",), "area", area),
-        (("known boxes", box_format), "boxes", boxes),
-    ):
-        check_on_cpu(checked, owner, value)
+    for name, value, _, checked in arguments:
+        check_on_cpu(checked, name, value)
     return _all_similarities(
         keypoints.coco_pairs(
             preds.detach(),

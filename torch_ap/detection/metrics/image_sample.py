@@ -111,23 +111,12 @@ class ImageSample(Sample):
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of ``map``, or of the AP of each class: all IoU thresholds, first area, last limit."""
-        if self.labels is not None:
-            intervals = class_intervals(
-                self.ranked,
-                confidence_level=confidence_level,
-                method=method or "bootstrap-logit",
-                interpolation=self.interpolation,
-                resampling=resampling,
-            )
-            names = ("estimate", "low", "high", "standard_error")
-            return replace(intervals, **{name: getattr(intervals, name)[: len(self.labels)] for name in names})
-        return image_interval(
-            self.ranked,
-            confidence_level=confidence_level,
-            method=method or "bootstrap-basic",
-            interpolation=self.interpolation,
-            resampling=resampling,
-        )
+        options = self._options(confidence_level, resampling)
+        if self.labels is None:
+            return image_interval(self.ranked, method=method or "bootstrap-basic", **options)
+        intervals = class_intervals(self.ranked, method=method or "bootstrap-logit", **options)
+        names = ("estimate", "low", "high", "standard_error")
+        return replace(intervals, **{name: getattr(intervals, name)[: len(self.labels)] for name in names})
 
     def each_class(self) -> Tensor:
         """Return the (K,) AP of each class, if there are ``labels``; NaN without ground truths."""
@@ -144,25 +133,18 @@ class ImageSample(Sample):
     ) -> Comparison:
         """Return the comparison of two detectors on the same images."""
         check(self.columns, other.columns, self.image_ids, other.image_ids)
-        how: dict[str, Any] = {"confidence_level": confidence_level, "resampling": resampling}
-        how["interpolation"] = self.interpolation
-        if self.labels is None:
-            return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **how)
-        places = self._places(), other._places()
-        lists = {name: (places[0][label], places[1][label]) for label, name in self._classes_to_find()}
-        return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **how)
+        options = self._options(confidence_level, resampling)
+        if self.labels is None or other.labels is None:
+            return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **options)
+        has_truths = set(self.ranked.relevant_list.tolist())
+        other_places = {label: place for place, label in enumerate(other.labels.tolist())}
+        classes = enumerate(zip(self.labels.tolist(), self.class_names, strict=True))
+        lists = {name: (k, other_places[label]) for k, (label, name) in classes if k in has_truths}
+        return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **options)
 
-    def _places(self) -> dict[int, int]:
-        """Return the index of each label."""
-        assert self.labels is not None
-        return {label: place for place, label in enumerate(self.labels.tolist())}
-
-    def _classes_to_find(self) -> list[tuple[int, str]]:
-        """Return label and name of the classes with ground truths, which two detectors have in common."""
-        assert self.labels is not None
-        some = set(self.ranked.relevant_list.tolist())
-        named = zip(self.labels.tolist(), self.class_names, strict=True)
-        return [pair for place, pair in enumerate(named) if place in some]
+    def _options(self, confidence_level: float, resampling: Resampling) -> dict[str, Any]:
+        """Return the options that intervals and comparisons have in common."""
+        return {"confidence_level": confidence_level, "interpolation": self.interpolation, "resampling": resampling}
 
 
 @renamed_keywords(batch="chunk_size")
