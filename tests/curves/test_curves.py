@@ -291,7 +291,7 @@ def test_the_bootstrap_chooses_anew_in_each_resample(goal):
                 gaps.append([x - float(y[place]) for x, y in zip(point[1:], there, strict=True)])
     assert len(gaps) > 30
     lost = 50 - len(gaps)
-    assert found.reason == (f"{lost} of 50 resamples have no such threshold and are left out" if lost else "")
+    assert found.reason == (f"{lost} of 50 resamples have no such threshold and are omitted" if lost else "")
     for name, drawn in zip(("precision", "recall", "f_beta"), np.array(gaps).T, strict=True):
         estimate = float(getattr(found, name))
         low, high = estimate - np.quantile(drawn, [0.9, 0.1])

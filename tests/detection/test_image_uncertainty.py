@@ -404,7 +404,7 @@ def test_on_cuda(case):
     assert float(one["map"]) == pytest.approx(float(two["map"]), abs=REORDERED)
     # shuffles from other generators
     assert float(one["map_chance"]) == pytest.approx(float(two["map_chance"]), abs=1e-2)
-    with pytest.raises(ValueError, match="`other` must lie on the same device"):
+    with pytest.raises(ValueError, match="`other` must be on the same device"):
         there[0].compare(here[0])
 
 

@@ -59,9 +59,9 @@ def counts_at_k(
     if returned is None:
         at = counts.counts_at_rank(curve, top_k, ties=ties)
     else:
-        places = returned.clamp(max=top_k)
-        at = counts.counts_at_rank(curve, places, ties=ties)
-        at = replace(at, fp=at.fp + (top_k - places))
+        ranks = returned.clamp(max=top_k)
+        at = counts.counts_at_rank(curve, ranks, ties=ties)
+        at = replace(at, fp=at.fp + (top_k - ranks))
     return at.map(lambda x: x.reshape(preds.shape[:-1]))
 
 
@@ -119,8 +119,8 @@ def counts_at_threshold(
     ascending, order = levels.to(batch.scores.device).sort()
     binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
-    place = len(levels) - 1 - order.argsort()
-    return at.map(lambda x: x[0, place].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
+    columns = len(levels) - 1 - order.argsort()
+    return at.map(lambda x: x[0, columns].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
 
 
 def curves_of_rows(

@@ -59,8 +59,8 @@ def hit_curve(
         t: (T,) depths: ranks in [0, n], or fractions of n in [0, 1]. Between whole ranks h is linear. Default: all
             ranks from 1 to n, or their fractions.
         fraction: whether t and h are fractions of n, as in Zhu's paper, instead of numbers of items.
-        ties: places of the hits inside a tie group: "grouped" and "expected" evenly spread, "optimistic" first,
-            "pessimistic" last.
+        ties: ranks of the hits inside a tie group: evenly spread with "grouped" and "expected", first with
+            "optimistic", last with "pessimistic".
         ignore_index: target value of items to ignore.
         validate_args: whether to check values.
 
@@ -126,7 +126,7 @@ def compare_hit_curves(
     :func:`torch_ap.inference.compare_rankings`.
 
     Args:
-        preds_a: (N, ...) scores of system A, no NaN. Tied items share their places evenly.
+        preds_a: (N, ...) scores of system A, no NaN. The hits of tied items are spread evenly.
         preds_b: (N, ...) scores of system B for the same items, on any scale.
         target: (N, ...) integers or bool, 0 or 1.
         fraction: whether depths and hits are fractions of n, as in Zhu's paper, instead of numbers of items.
@@ -216,8 +216,8 @@ def area_under_hit_curve(preds: Tensor, target: Tensor, *, ties: Ties = "grouped
     Args:
         preds: (N,) one ranking, or (Q, N) one per row: floating or integer scores, no NaN.
         target: integers or bool in the shape of ``preds``, 0 or 1.
-        ties: places of the hits inside a tie group: "grouped" and "expected" evenly spread, "optimistic" first,
-            "pessimistic" last.
+        ties: ranks of the hits inside a tie group: evenly spread with "grouped" and "expected", first with
+            "optimistic", last with "pessimistic".
 
     Returns:
         0-d, or (Q,); float64 for float64 scores, else float32. NaN without items.
@@ -246,7 +246,7 @@ def survival_function(preds: Tensor, target: Tensor, t: Tensor | None = None) ->
     For a fixed rank see :func:`torch_ap.inference.recall_at_k_interval`.
 
     Args:
-        preds: (N, ...) floating or integer scores, no NaN; tied items share their places evenly.
+        preds: (N, ...) floating or integer scores, no NaN; the hits of tied items are spread evenly.
         target: (N, ...) integers or bool, 0 or 1.
         t: (T,) ranks in [0, n]. Default: all ranks from 1 to n.
 

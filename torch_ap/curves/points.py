@@ -1,7 +1,4 @@
-"""Average precision from points of a curve, without the ranking.
-
-Interpolated precision: the highest precision at or above a recall, and its threshold.
-"""
+"""Average precision from points of a curve, and interpolated precision: the highest precision at or above a recall."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -158,9 +155,9 @@ def _check_hit_curve(h: Tensor, t: Tensor, slack: float) -> None:
         ("hits", ~(rise <= run + slack * t), "rise by at most 1 per rank"),
     ):
         if bool(bad.any()):
-            place = int(bad.nonzero()[0])
-            value = float((t if name == "t" else h)[place])
-            raise ValueError(f"`{name}` must {rule}, got {value:g} at index {place}")
+            index = int(bad.nonzero()[0])
+            value = float((t if name == "t" else h)[index])
+            raise ValueError(f"`{name}` must {rule}, got {value:g} at index {index}")
 
 
 def _ascending_points(precision: Tensor, recall: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,14 +167,14 @@ def _ascending_points(precision: Tensor, recall: Tensor) -> tuple[Tensor, Tensor
     for name, value in (("precision", p), ("recall", r)):
         bad = ~((value >= 0) & (value <= 1)) & ~is_empty
         if bool(bad.any()):
-            place = int(bad.nonzero()[0])
-            raise ValueError(f"`{name}` must be in [0, 1], got {float(value[place]):g} at index {place}")
+            index = int(bad.nonzero()[0])
+            raise ValueError(f"`{name}` must be in [0, 1], got {float(value[index]):g} at index {index}")
     p, r = p[~is_empty], r[~is_empty]
     steps = r.diff()
     if bool((steps < 0).any()):
         if bool((steps > 0).any()):
-            place = int((steps > 0).nonzero()[0])
-            raise ValueError(f"`recall` must ascend or descend, got both directions, at index {place}")
+            index = int((steps > 0).nonzero()[0])
+            raise ValueError(f"`recall` must ascend or descend, got both directions, at index {index}")
         p, r = p.flip(0), r.flip(0)
     return p, r
 

@@ -247,11 +247,12 @@ def _mean_curve(curve: HitCurve, dtype: torch.dtype) -> PrecisionRecallCurve:
     occurs = (curve.m > 0).tolist()
     curves = _curves_at_scores(curve, curve.precision.dtype)
     for has_recall, (precision, recall, score) in zip(occurs, curves, strict=True):
-        place = torch.searchsorted(score, thresholds)  # index of the lowest score that reaches the threshold
-        retrieved = place < len(score)
-        parts = (torch.where(retrieved, precision[place], 0), retrieved, recall[place] if has_recall else 0, has_recall)
-        for total, part in zip(sums, parts, strict=True):
-            total += part
+        index = torch.searchsorted(score, thresholds)  # of the lowest score that reaches the threshold
+        retrieved = index < len(score)
+        reached_precision = torch.where(retrieved, precision[index], 0)
+        terms = (reached_precision, retrieved, recall[index] if has_recall else 0, has_recall)
+        for total, term in zip(sums, terms, strict=True):
+            total += term
     precision, recall = sums[0] / sums[1], sums[2] / sums[3]
     return PrecisionRecallCurve(append_point(precision.to(dtype), 1.0), append_point(recall.to(dtype), 0.0), thresholds)
 

@@ -192,8 +192,9 @@ class Curve(Result):
                 performance of the chosen threshold in the population. Both methods assume independent items;
                 detections in one image are dependent.
             n_resamples: number of bootstrap resamples, at least 2.
-            generator: source of randomness; None for a new generator with seed 0, so that results repeat.
-            chunk_size: number of resamples computed together; None for the maximum within the memory bound.
+            generator: random number generator; None for a new one with seed 0, so that results repeat.
+            chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per
+                step.
             progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
         Returns:
@@ -203,14 +204,10 @@ class Curve(Result):
         Raises:
             TypeError, ValueError: for an invalid argument.
         """
-        criterion, resampling = (
-            ThresholdCriterion(beta, precision, recall),
-            Resampling(n_resamples, generator, chunk_size, progress),
-        )
-        ranking = self._ranking(separable=True)
-        return operating_point(
-            ranking, criterion, confidence_level=confidence_level, method=method, resampling=resampling
-        )
+        criterion = ThresholdCriterion(beta, precision, recall)
+        resampling = Resampling(n_resamples, generator, chunk_size, progress)
+        settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "resampling": resampling}
+        return operating_point(self._ranking(separable=True), criterion, **settings)
 
     @renamed_keywords(batch="chunk_size")
     def band(
@@ -251,16 +248,8 @@ class Curve(Result):
             torch.ne(score[1:], score[:-1], out=last[:-1])
             score, ends = score[last], [x[last] for x in ends]
         hits, items = (x.diff(prepend=x.new_zeros(1)) for x in ends)
-        groups = HitCurve(
-            hits=hits,
-            items=items,
-            hits_above=ends[0] - hits,
-            items_above=ends[1] - items,
-            score=score,
-            offsets=torch.tensor([0, len(hits)]).to(hits.device),
-            n=self.n[None],
-            m=self.m[None],
-        )
+        offsets, above = torch.tensor([0, len(hits)]).to(hits.device), (ends[0] - hits, ends[1] - items)
+        groups = HitCurve(hits, items, *above, score, offsets, self.n[None], self.m[None])
         return hit_curve.drop_groups_without_hits(groups)
 
     def _points(self, t: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:

@@ -277,33 +277,24 @@ def _average_replicates(settings: APSettings, validated: Batch, curve: HitCurve,
     strata = [torch.arange(items, device=target.device)]
     if options.design == "stratified":
         if not settings.inputs.classes:
-            raise ValueError(
-                "`design` must be 'iid' for a bootstrap over labels: they divide the items in different ways"
-            )
+            raise ValueError("`design` must be 'iid' for a bootstrap over labels, because each label has other strata")
         strata = [(target == kind).nonzero().squeeze(1) for kind in range(len(curve.m))]
     if micro:
         validated = Batch(validated.scores.reshape(-1, 1), target.reshape(-1, 1))
-    rankings, split = [], settings.convention.reads_tie_groups
+    rankings, split, action = [], settings.convention.reads_tie_groups, settings.action_on_empty
     for column, ranking in enumerate(hit_curve.split(curve)):
         flags, rows = influence.select_column(validated.target, 1 if micro and target.ndim == 1 else column, ignoring)
         scores = validated.scores[:, column][rows]
         rankings.append((rows, resampling.group_items(ranking, scores, flags[rows], split_ties=split)))
 
-    def measure(weights: Tensor) -> Tensor:
+    def averages(weights: Tensor) -> Tensor:
         weights = weights.repeat_interleave(target.shape[1], 1) if micro else weights
-        return _averages(settings, [grouped.curve(weights[:, rows]) for rows, grouped in rankings])
+        curves = [grouped.curve(weights[:, rows]) for rows, grouped in rankings]
+        values = [averaging.fill_undefined(settings.convention(x), x, action, what="resample") for x in curves]
+        m, n = torch.stack([x.m for x in curves]), torch.stack([x.n for x in curves])
+        return averaging.averages_of_samples(torch.stack(values), m, n, settings.average, action)
 
-    return resampling.replicate_items(measure, strata, items, options.resampling)
-
-
-def _averages(settings: APSettings, curves: list[HitCurve]) -> Tensor:
-    """Return the average over rankings, (b,), for curves of b resamples each."""
-    action = settings.action_on_empty
-    values = torch.stack(
-        [averaging.fill_undefined(settings.convention(curve), curve, action, what="resample") for curve in curves]
-    )
-    m, n = (torch.stack([getattr(curve, name) for curve in curves]) for name in ("m", "n"))
-    return averaging.averages_of_samples(values, m, n, settings.average, action)
+    return resampling.replicate_items(averages, strata, items, options.resampling)
 
 
 def _acceleration(shares: Tensor) -> Tensor:

@@ -311,7 +311,8 @@ def compare_curves(
         refuse_comparison(convention, method, curve)
     value_a, value_b = (float(average_precision(curve)) for curve in curves)
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
-    if hits and (not misses or (min(hits, misses) < 2 and _has_equal_ranks(*scores))):
+    # without misses, or if the systems rank the items in the same way, no item distinguishes them
+    if hits and (not misses or (min(hits, misses) < 2 and torch.equal(*(order.dense_ranks(x)[1] for x in scores)))):
         return comparison_from_error(value_a, value_b, 0.0, **options.fields)
     if method == "bootstrap":
         low, high, error, p = _bootstrap(curves, scores, relevant, convention, options)
@@ -334,11 +335,6 @@ def compare_curves(
     p = (int((differences[1:] >= differences[0] - SAME_VALUE).sum()) + 1) / len(differences)
     reason = comparison.reason.replace("neither interval nor p-value", "no interval")
     return replace(comparison, p_value=number(p), reason=reason)
-
-
-def _has_equal_ranks(a: Tensor, b: Tensor) -> bool:
-    """Whether two systems rank the items in the same way, including ties."""
-    return torch.equal(*(order.dense_ranks(scores)[1] for scores in (a, b)))
 
 
 def _bootstrap(

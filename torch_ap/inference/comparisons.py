@@ -19,20 +19,10 @@ from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
+from torch_ap.inference import record
 from torch_ap.inference.comparison import Method, average_precision_untied, compare_rankings, random_ranks
 from torch_ap.inference.queries import Pairs, p_value, pair_values, validate_pairs
-from torch_ap.inference.record import (
-    SAME_VALUE,
-    Comparison,
-    Result,
-    clip_difference,
-    deviation,
-    holm,
-    number,
-    rounding,
-    student_quantile,
-    student_tail,
-)
+from torch_ap.inference.record import SAME_VALUE, Comparison, Result
 from torch_ap.inference.resampling import Resampling
 
 P = ParamSpec("P")
@@ -130,7 +120,7 @@ def compare_systems_per_query(
 
     adjusted = None
     if method == "tukey":
-        adjusted = tukey_p_values(means, rounding(values), spread, columns.size, resampling)
+        adjusted = tukey_p_values(means, record.rounding(values), spread, columns.size, resampling)
     return pairwise_comparison(means, p_values, adjusted, _reason(pairs, p_values)).to(values.device)
 
 
@@ -144,7 +134,7 @@ def pairwise_comparison(values: Tensor, p_values: Tensor, adjusted: Tensor | Non
         reason: why p-values are NaN.
     """
     tables = []
-    for column in (p_values, holm(p_values) if adjusted is None else adjusted):
+    for column in (p_values, record.holm(p_values) if adjusted is None else adjusted):
         table = torch.ones(len(values), len(values), dtype=torch.float64)
         first, second = torch.triu_indices(len(values), len(values), 1)
         table[first, second] = table[second, first] = column
@@ -254,7 +244,7 @@ def compare_splits(
     checks.positive("n_train", n_train)
     checks.positive("n_test", n_test)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    error = float(deviation(gap, pairs.noise)) * math.sqrt(1 / splits + n_test / n_train)
+    error = float(record.deviation(gap, pairs.noise)) * math.sqrt(1 / splits + n_test / n_train)
     mean, reason = float(gap.mean()), ""
     low = high = p = math.nan
     if not gap.any():
@@ -262,9 +252,9 @@ def compare_splits(
     elif not error > 0:
         reason = "all differences are equal, so they have no spread: ends and p are NaN"
     else:
-        half = float(student_quantile(confidence_level, number(splits - 1.0))) * error
-        low, high = clip_difference(mean - half, mean + half, bounds)
-        p = student_tail(abs(mean) / error, splits - 1)
+        half = float(record.student_quantile(confidence_level, record.number(splits - 1.0))) * error
+        low, high = record.clip_difference(mean - half, mean + half, bounds)
+        p = record.student_tail(abs(mean) / error, splits - 1)
     numbers = (pairs.value_a, pairs.value_b, mean, low, high, error, p)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "t", "splits": splits}
     return SplitComparison.from_numbers(*numbers, **settings, reason=reason).to(values_a.device)

@@ -180,8 +180,8 @@ class Distribution(Result):
         """Return the smallest value x with P(AP <= x) >= ``p``, for ``p`` in [0, 1]."""
         checks.fraction("p", p)
         cumulative = self.counts.cumsum(0)
-        place = int(torch.searchsorted(cumulative, math.ceil(p * self.total * (1 - SAME_PROBABILITY))))
-        return self.values[min(place, len(self.values) - 1)]
+        index = int(torch.searchsorted(cumulative, math.ceil(p * self.total * (1 - SAME_PROBABILITY))))
+        return self.values[min(index, len(self.values) - 1)]
 
 
 def is_feasible(n: int, m: int) -> bool:

@@ -1,8 +1,8 @@
 """Uncertainty of the value of a metric: interval, comparison with another system, chance level, summary for logs.
 
-Metrics have :func:`confidence_interval`, :func:`compare`, :func:`chance_level` and :func:`summary`, or functions of the
-same names for one kind of sample, as methods. All results are computed from the state of all processes, so every
-process must call them. A :class:`Sample` is the state as a sample of items, queries or images.
+:func:`confidence_interval`, :func:`compare`, :func:`chance_level` and :func:`summary` are methods of the metrics. Some
+kinds of samples have functions of their own with these names. All results are computed from the state of all processes,
+so every process must call them. A :class:`Sample` is the state of a metric as a sample of items, queries or images.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +52,7 @@ class Sample(ABC):
 
     @abstractmethod
     def chance_level(self, resampling: Resampling) -> Tensor:
-        """Return the value by chance; raise ValueError if it has no closed form."""
+        """Return the chance level; raise ValueError if it has no closed form."""
 
     def value_and_ends(
         self, confidence_level: float, method: str | None, resampling: Resampling
@@ -75,9 +75,8 @@ def confidence_interval(
 ) -> Interval:
     """Return a confidence interval of the value.
 
-    The estimand is the value in the population of items, queries or images that the metric has a sample of: the limit
-    of the value as items or images are added, or the mean over all queries. It is not the mean over samples of this
-    size.
+    The estimand is the value in the population from which the items, queries or images were sampled: the limit of the
+    value as items or images are added, or the mean over all queries. It is not the mean over samples of this size.
 
     Args:
         confidence_level: nominal coverage, in (0, 1).
@@ -89,8 +88,8 @@ def confidence_interval(
               :func:`torch_ap.inference.mean_interval`;
             - images (detection): "bootstrap-basic", "bootstrap-percentile" and "bootstrap-logit".
         n_resamples: number of resamples, at least 2, of the methods that resample.
-        generator: source of randomness; None for a fresh one with seed 0, so that results repeat.
-        chunk_size: number of resamples per computation; None for as many as fit the bound on memory.
+        generator: random number generator; None for a new one with seed 0, so that results repeat.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
@@ -130,9 +129,9 @@ def compare(
     over all queries in the population.
 
     Args:
-        other: a metric of the same class and settings, updated with the same targets in the same order. Over queries
-            the order is free, and ``num_relevant`` must be the same; without it each system knows only the documents
-            that it retrieved, so different judgements go unnoticed.
+        other: a metric of the same class and settings, updated with the same targets in the same order. Queries may be
+            in any order, and ``num_relevant`` must be the same. Without ``num_relevant``, each metric contains only the
+            retrieved documents, so that differences of the judgements are not detected.
         confidence_level: nominal coverage of the interval of the difference, in (0, 1).
         method: test of the difference; None for the default, which is the first of its kind:
 
@@ -141,8 +140,8 @@ def compare(
             - queries: "t", "randomization", "wilcoxon" and "sign", see
               :func:`torch_ap.inference.compare_per_query`;
             - images: "bootstrap-percentile", which counts resamples, so that no p-value is below 2 / (B + 1), or
-              "bootstrap-normal", the normal law with their standard deviation. For two equally good detectors on 50
-              to 300 images both reject in 3.8 to 6.3% (within 1%) of the cases, at nominal 5%.
+              "bootstrap-normal", the normal distribution with the standard deviation of the resamples. For two equally
+              good detectors on 50 to 300 images, both reject in 3.8 to 6.3% (± 1%) of the cases, at nominal 5%.
         n_resamples, generator, chunk_size, progress: as for :meth:`confidence_interval`.
 
     Returns:
@@ -158,21 +157,22 @@ def compare(
 
 
 def chance_level(self: RankingMetric) -> Tensor:
-    """Return the value by chance: its mean over all orders of the items, with the same labels.
+    """Return the chance level: the mean of the value over all orders of the items, with the same labels.
 
     It is E(AP) or E(AP@k) of each ranking, or the mean of another measure, averaged in the same way as the value.
-    Undefined, missing and never retrieved rankings count as in ``compute()``. With ``ties="grouped"``, and counts per
-    threshold, tied items stay tied. With "expected" ties make no difference; with "optimistic" and "pessimistic" it is
-    the level of rankings without ties.
+    Undefined, missing and never retrieved rankings count as in ``compute()``. With ``ties="grouped"``, and for counts
+    per threshold, tied items stay tied. With "expected", ties make no difference. With "optimistic" and "pessimistic",
+    the result is the chance level of rankings without ties.
 
     Returns:
         Tensor of the shape and dtype of ``compute()``; see
         :func:`torch_ap.inference.random_ranking.random_average_precision`.
 
     Raises:
-        ValueError: if there is no closed form: for interpolated AP, ``denominator="found"``, and AUROC with ``top_k``
-            or ``max_fpr`` and ``ties="grouped"``, or with a ``top_k`` that can contain relevant items only, unless that
-            counts 0 or 1; for weights, and for an ``aggregation`` other than "mean".
+        ValueError: if there is no closed form: for interpolated AP, for ``denominator="found"``, and for AUROC with
+            ``top_k`` or ``max_fpr`` and ``ties="grouped"``, or with a ``top_k`` up to the number of relevant items,
+            unless ``empty_target_action`` is "neg" or "pos". Also for weights, and for an ``aggregation`` other than
+            "mean".
 
     Example:
         >>> import torch
@@ -230,7 +230,7 @@ def summary(
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     checks.text("prefix", prefix, optional=True)
     if prefix == "":
-        raise_invalid("prefix", "must not be empty, as the value has no other name", prefix)
+        raise_invalid("prefix", "must not be empty, because it is the name of the value", prefix)
     with self._all_ranks():
         sample = self._sample()
         value, low, high = sample.value_and_ends(confidence_level, method, resampling)
@@ -271,7 +271,7 @@ def check_comparable(metric: RankingMetric, other: RankingMetric) -> None:
     """Raise ValueError if the other metric has another class, other settings or another device."""
     check_class(metric, other, "other")
     if other.device != metric.device:
-        raise ValueError(f"`other` must lie on the same device, {metric.device}, got {other.device}")
+        raise ValueError(f"`other` must be on the same device, {metric.device}, got {other.device}")
     check_settings(metric._settings_of_value(), other._settings_of_value())
     metric._check_identity(other.first_violation, "other")
 

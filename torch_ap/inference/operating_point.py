@@ -1,4 +1,4 @@
-"""Operating point of a ranking: the threshold with the best F_beta, or with a minimum precision or recall."""
+"""Operating point of a ranking: the threshold with the best F_beta, or the best with a minimum precision or recall."""
 
 import math
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from torch_ap.inference.resampling import Resampling
 
 METHODS = ("posterior", "bootstrap")
 _RATIOS = ("precision", "recall", "f_beta")
-_ROUNDING = 1e-12  # of sums of weights: a ratio equal to the minimum must reach it
-_ROUNDED_SQUARE = 2.0**-48  # of F_beta if beta^2 is rounded: four operations on each side
-_EXACT = 2.0**10  # if this times beta^2 is an integer, products with counts are exact
+_ROUNDING = 1e-12  # relative error of sums of weights: a ratio equal to the minimum must reach it
+_ROUNDED_SQUARE = 2.0**-48  # relative error of F_beta if beta^2 is rounded: four operations on each side
+_EXACT = 2.0**10  # if this times beta^2 is an integer, products of beta^2 with counts are exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,8 +146,8 @@ class ThresholdCriterion:
             return torch.full(value.shape[:-1], -1, dtype=torch.int64, device=value.device)
         best = value.amax(-1, keepdim=True)
         equal = (value * slack >= best).to(torch.int8)
-        place = equal.argmax(-1) if self.recall is None else value.shape[-1] - 1 - equal.flip(-1).argmax(-1)
-        return torch.where(best[..., 0] > -torch.inf, place, -1)
+        index = equal.argmax(-1) if self.recall is None else value.shape[-1] - 1 - equal.flip(-1).argmax(-1)
+        return torch.where(best[..., 0] > -torch.inf, index, -1)
 
     def _f_beta_scaled(self, counts: Counts) -> Tensor:
         """Return F_beta times a constant, tp / (beta^2 m + items), so that equal F_beta are equal to the bit.
@@ -185,38 +185,24 @@ def operating_point(
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     assert curve.score is not None
-    hits, items = curve.cumulative_hits, curve.cumulative_items
-    counts = _counts(hits, items, curve.m)
-    ratios, place = _ratios(counts, criterion.beta), int(criterion.best_index(counts, weighted=curve.weighted))
+    counts = _counts(curve.cumulative_hits, curve.cumulative_items, curve.m)
+    ratios, index = _ratios(counts, criterion.beta), int(criterion.best_index(counts, weighted=curve.weighted))
     settings: dict[str, Any] = {"beta": criterion.beta, "confidence_level": confidence_level, "method": method}
-    if place < 0:
-        nan = ratios.new_full((), torch.nan)
+    if index < 0:
         reason = criterion.unreached if bool(curve.m > 0) else "no positives: everything is NaN"
-        return OperatingPoint(
-            **dict.fromkeys(OperatingPoint._tensors(), nan) | settings | {"n": curve.n[0]}, reason=reason
-        )
-    best = ratios[:, place]
+        undefined = dict.fromkeys(OperatingPoint._tensors(), ratios.new_full((), torch.nan))
+        return OperatingPoint(**undefined | settings | {"n": curve.n[0]}, reason=reason)
+    best, reason = ratios[:, index], ""
+    hits, items = curve.cumulative_hits[index], curve.cumulative_items[index]
     if curve.weighted:
         ends, reason = best.new_full((3, 2), torch.nan), "weights have no interval: its formulas count items"
     elif method == "posterior":
-        ends, reason = (
-            _posterior_intervals(counts.map(lambda x: x[place]), best, criterion.beta, confidence_level),
-            "",
-        )
+        ends = _posterior_intervals(counts.map(lambda x: x[index]), best, criterion.beta, confidence_level)
     else:
         ends, reason = _bootstrap_intervals(_optimism(curve, ratios, criterion, resampling), best, confidence_level)
-    numbers = _ratio_fields(best, ends) | {
-        "tp": hits[place],
-        "fp": items[place] - hits[place],
-        "fn": curve.m[0] - hits[place],
-    }
-    return OperatingPoint(threshold=curve.score[place], n=curve.n[0], **numbers, **settings, reason=reason)
-
-
-def _ratio_fields(estimate: Tensor, ends: Tensor) -> dict[str, Any]:
-    """Return the three ratios and the ends of their intervals by field name."""
-    rows = zip(_RATIOS, torch.column_stack([estimate, ends]), strict=True)
-    return {f"{name}{end}": x for name, row in rows for end, x in zip(("", "_low", "_high"), row, strict=True)}
+    rows = torch.column_stack([best, ends]).flatten()  # estimate, low and high end of each ratio
+    numbers = (curve.score[index], *rows, hits, items - hits, curve.m[0] - hits, curve.n[0])
+    return OperatingPoint.from_numbers(*numbers, **settings, reason=reason)
 
 
 def _counts(hits: Tensor, items: Tensor, m: Tensor) -> Counts:
@@ -247,7 +233,7 @@ def _bootstrap_intervals(optimism: Tensor, estimate: Tensor, confidence_level: f
     tails = estimate.new_tensor([(1 + confidence_level) / 2, (1 - confidence_level) / 2])
     ends = (estimate - torch.nanquantile(optimism, tails, dim=0)).t().clamp(0, 1)
     lost = int(torch.isnan(optimism[:, 0]).sum())
-    reasons = [f"{lost} of {len(optimism)} resamples have no such threshold and are left out"] if lost else []
+    reasons = [f"{lost} of {len(optimism)} resamples have no such threshold and are omitted"] if lost else []
     flat = [name for name, (low, high) in zip(_RATIOS, ends.tolist(), strict=True) if low == high]
     if flat:
         reasons.append(f"resamples show no spread of {' and '.join(flat)}, whose interval has no width")
@@ -265,9 +251,9 @@ def _optimism(curve: HitCurve, ratios: Tensor, criterion: ThresholdCriterion, re
         shape = (len(resamples.m), len(curve.hits))
         hits, items = resamples.cumulative_hits.reshape(shape), resamples.cumulative_items.reshape(shape)
         counts = _counts(hits, items, resamples.m[:, None])
-        place = criterion.best_index(counts, weighted=False)
-        index = place.clamp(min=0)
+        best = criterion.best_index(counts, weighted=False)
+        index = best.clamp(min=0)
         resampled = _ratios(counts.map(lambda x: x.gather(1, index[:, None])[:, 0]), criterion.beta)
-        return torch.where(place >= 0, resampled - ratios[:, index], torch.nan).t()
+        return torch.where(best >= 0, resampled - ratios[:, index], torch.nan).t()
 
     return bootstrap.replicates(curve, gap, "iid", resampling)

@@ -28,19 +28,9 @@ from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import allowed_values
 from torch_ap.core.ranking.order import Array
+from torch_ap.inference import record
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.record import (
-    Comparison,
-    Interval,
-    clip_difference,
-    deviation,
-    normal_quantile,
-    rounding,
-    student_quantile,
-    student_tail,
-    wald,
-    wilson,
-)
+from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling, multinomial
 
 QueryMethod: TypeAlias = Literal["dirichlet", "t", "bootstrap-bca"]
@@ -118,7 +108,7 @@ def mean_interval(
     checks.one_of("method", method, QUERY_METHODS)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     x = values.detach().to("cpu", torch.float64)
-    return _interval(x, rounding(values), confidence_level, method, resampling).to(values.device)
+    return _interval(x, record.rounding(values), confidence_level, method, resampling).to(values.device)
 
 
 def _interval(x: Tensor, noise: float, confidence_level: float, method: str, resampling: Resampling) -> Interval:
@@ -142,8 +132,8 @@ def _interval(x: Tensor, noise: float, confidence_level: float, method: str, res
 def student_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:
     """Return the t interval of the mean of (Q,) float64 values; their spread is 0 if it is at most ``noise``."""
     mean, count = values.mean(), len(values)
-    error = deviation(values, noise) / math.sqrt(count)
-    ends = wald(mean, error, student_quantile(confidence_level, mean.new_tensor(count - 1.0)))
+    error = record.deviation(values, noise) / math.sqrt(count)
+    ends = record.wald(mean, error, record.student_quantile(confidence_level, mean.new_tensor(count - 1.0)))
     reason = "" if error > 0 else "all queries have the same value, so the spread is unknown"
     if count == 1:
         reason = "one query, which has no spread: the ends are NaN"
@@ -160,9 +150,9 @@ def _dirichlet_interval(values: Tensor, noise: float, confidence_level: float) -
             "methods 't' and 'bootstrap-bca' accept all finite values"
         )
     mean, count, x = values.mean(), len(values), values.clamp(0, 1)
-    error = deviation(values, noise) / math.sqrt(count)
+    error = record.deviation(values, noise) / math.sqrt(count)
     if bool(((x == 0) | (x == 1)).all()):
-        ends = wilson(mean, mean.new_tensor(count), normal_quantile(confidence_level))
+        ends = record.wilson(mean, mean.new_tensor(count), record.normal_quantile(confidence_level))
         reason = "all values are 0 or 1: Wilson's interval"
     else:
         low, high = mean_ends(x.numpy(), confidence_level)
@@ -191,7 +181,7 @@ def mean_ends(values: Array, confidence_level: float) -> tuple[float, float]:
         u = brentq(lambda u: _mean_and_normal(values, u)[1] - z, -_MAX_TILT, _MAX_TILT, xtol=1e-12)
         return _mean_and_normal(values, u)[0]
 
-    z, mean = normal_quantile(confidence_level), float(values.mean())
+    z, mean = record.normal_quantile(confidence_level), float(values.mean())
     return min(end(-z), mean), max(end(z), mean)
 
 
@@ -297,9 +287,9 @@ def compare_per_query(
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     gap = pairs.gap
     interval = student_interval(gap, pairs.noise, confidence_level)
-    mean, spread = float(gap.mean()), float(deviation(gap, pairs.noise))
+    mean, spread = float(gap.mean()), float(record.deviation(gap, pairs.noise))
     ends = (float(interval.low), float(interval.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
-    low, high = clip_difference(*ends, bounds)
+    low, high = record.clip_difference(*ends, bounds)
     p = p_value(method, pairs, resampling)
     effect_size = mean / spread if spread > 0 else (math.nan if gap.any() else 0.0)
     numbers = (pairs.value_a, pairs.value_b, mean, low, high, interval.standard_error, p, effect_size)
@@ -336,7 +326,7 @@ def validate_pairs(values_a: Tensor, values_b: Tensor, bounds: tuple[float, floa
 def pair_values(values_a: Tensor, values_b: Tensor) -> Pairs:
     """Return the differences of validated values."""
     a, b = (x.detach().to("cpu", torch.float64) for x in (values_a, values_b))
-    noise = rounding(values_a, values_b)
+    noise = record.rounding(values_a, values_b)
     return Pairs(a.mean(), b.mean(), torch.where((a - b).abs() > noise, a - b, 0.0), noise)
 
 
@@ -357,10 +347,10 @@ def _reason(gap: Tensor, spread: float) -> str:
 def _t(pairs: Pairs, _: Resampling) -> float:
     """Return the p-value of Student's t test of the mean; NaN without spread."""
     gap = pairs.gap
-    error = deviation(gap, pairs.noise) / math.sqrt(len(gap))
+    error = record.deviation(gap, pairs.noise) / math.sqrt(len(gap))
     if not error > 0:
         return math.nan
-    return student_tail(float((gap.mean() / error).abs()), len(gap) - 1)
+    return record.student_tail(float((gap.mean() / error).abs()), len(gap) - 1)
 
 
 def _randomization(pairs: Pairs, resampling: Resampling) -> float:

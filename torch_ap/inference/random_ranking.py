@@ -262,9 +262,8 @@ class RandomAveragePrecision(Result):
         """AP of the worst ranking, with all misses first."""
         cut = self.n if self.k is None else min(self.k, self.n)
         misses = self.n - self.m
-        places = max(0, cut - misses)
-        start, length = (torch.tensor(float(x), dtype=torch.float64) for x in (misses, places))
-        total = places - misses * float(harmonic_difference(start, length))
+        hits = max(0, cut - misses)
+        total = hits - misses * float(harmonic_difference(number(float(misses)), number(float(hits))))
         return number(total / self.norm if self.norm else math.nan)
 
     @property
