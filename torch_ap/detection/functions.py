@@ -23,9 +23,9 @@ from torch_ap.core.items.settings import result_dtype
 from torch_ap.detection.errors import unmatchable
 from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs.hierarchy import Parents
-from torch_ap.detection.inputs.images import Columns, Images, OwnSimilarity, narrow_to_int32
+from torch_ap.detection.inputs.images import Columns, Images, OwnSimilarity
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU, ShapeSettings
-from torch_ap.detection.rules.coco import Report, zero_dimensional
+from torch_ap.detection.rules.coco import Report, narrow_to_int32, zero_dimensional
 from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.kitti import kitti_settings_of
 from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of

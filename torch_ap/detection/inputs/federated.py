@@ -22,7 +22,7 @@ class FederatedInputs(DetectionInputs):
     """Input format of images whose targets have two lists of categories.
 
     Attributes:
-        categories: all categories, ascending; None if they are unknown.
+        categories: all categories, ascending; None to skip the check of ids.
     """
 
     categories: tuple[int, ...] | None = None
@@ -54,7 +54,7 @@ class FederatedInputs(DetectionInputs):
         return any_broken([*flags, *_check_lists(columns), *self._check_categories(columns)])
 
     def _check_categories(self, columns: Columns) -> Sequence[Tensor | None]:
-        """Check that all labels and ids are known categories."""
+        """Check that all labels and ids are among the categories."""
         if self.categories is None:
             return []
         owners = {
@@ -83,7 +83,7 @@ def is_among(values: Tensor, others: Tensor) -> Tensor:
 
 
 def _lists(target: Sequence[Mapping[str, Any]], key: str, packed: bool, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return a copy of the ids of all images, concatenated, and the (B,) number of ids of each image."""
+    """Return a copy of the concatenated ids of all images, and the (B,) number of ids of each image."""
     rules.require_key("target", target, key, packed=packed)
     values = [image[key] for image in target]
     if not rules.form_fits(key, values, None):

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base.arrays import native
-from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
+from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.untraced import plain_result
-from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs import masks, rules
 
 Columns: TypeAlias = dict[str, Tensor]
@@ -145,19 +144,6 @@ class Side:
         if {(x.dtype, x.ndim) for x in flags} == {(torch.int64, 1)} and not torch.cat([*flags]).any():
             return None  # the usual case, in one step
         return next((index for index, x in tensors_on_cpu.items() if x.any()), None)
-
-
-def validate_packed(name: str, value: Any) -> Mapping[str, Any]:
-    """Validate the packed form of a side, which both sides must have."""
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
-            f"{type(value).__name__}"
-        )
-    if "counts" not in value:
-        got = Plain(f"a dict with the keys {sorted(value, key=str)}")
-        raise_invalid(name, "must be a list of dicts, one per image, or a dict with `counts`, the rows per image", got)
-    return value
 
 
 def pair_ious(detections: Side, truths: Side, similarity: OwnSimilarity | None) -> Tensor:
@@ -313,7 +299,9 @@ class DetectionInputs:
         """
         packed = isinstance(preds, Mapping) or isinstance(target, Mapping)
         if packed:
-            preds, target = ([validate_packed(name, x)] for name, x in (("preds", preds), ("target", target)))
+            for name, value in (("preds", preds), ("target", target)):
+                rules.packed(name, value)
+            preds, target = [preds], [target]  # type: ignore[list-item]
         else:
             rules.lists(preds, target)
         sides = [Side(name, images, packed, copy) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
@@ -443,15 +431,6 @@ def image_ids(counts: Tensor) -> Tensor:
     return arrays.tensor(arrays.repeat(arrays.steps(len(lengths), lengths), lengths))
 
 
-def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the labels that occur, ascending, and the index of each label among them."""
-    if (occurs := label_flags(labels)) is None:
-        distinct, index = torch.unique(labels, return_inverse=True)
-        return distinct, index
-    index = native(occurs).cumsum(0) - 1
-    return segments.flag_places(occurs), arrays.tensor(index[native(labels)])
-
-
 def label_flags(labels: Tensor) -> Tensor | None:
     """Return which labels occur, (highest + 1,) bool; None if labels are negative or at least 2^16."""
     values = native(labels)
@@ -461,9 +440,3 @@ def label_flags(labels: Tensor) -> Tensor | None:
     occurs = labels.new_zeros(high + 1, dtype=torch.bool)
     native(occurs)[values] = True
     return occurs
-
-
-def narrow_to_int32(labels: Tensor) -> Tensor:
-    """Return labels as int32, torchmetrics' dtype, if int32 represents all of them; else unchanged."""
-    narrow = labels.to(torch.int32)
-    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels

@@ -191,8 +191,8 @@ def negative_sizes(boxes: Tensor, box_format: str, counts: Tensor) -> NegativeSi
 def box_format_warning(boxes: Tensor, box_format: str, counts: Tensor) -> str | None:
     """Return a warning about detections of negative size, or None.
 
-    COCO's code accepts such boxes, and some detectors return a few. But boxes read in the wrong format have negative
-    sizes too, and match nothing.
+    COCO's code accepts such boxes, and some detectors return a few. Boxes read in the wrong format also have negative
+    sizes, and match nothing.
     """
     negative = negative_sizes(boxes, box_format, counts)
     if negative is None:
@@ -247,7 +247,7 @@ def warn_if_no_label_in_common(settings: Any, columns: Mapping[str, Tensor]) -> 
 
 
 def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, counts: Tensor) -> Tensor | None:
-    """Check a rule for ids whose offending entries are known; see :func:`check`.
+    """Check a rule for ids with precomputed flags of the offending ids; see :func:`check`.
 
     Args:
         name: name of the rule.
@@ -265,7 +265,7 @@ def check_ids(name: str, owner: tuple[str, str], ids: Tensor, wrong: Tensor, cou
 
 
 def check_counts(value: Tensor, total: int) -> Tensor | None:
-    """Check the sum of ``counts`` on an accelerator; None on CPU, where the counts are checked at once."""
+    """Check the sum of ``counts`` on an accelerator; None on CPU, where :func:`counts` has checked it."""
     return None if value.is_cpu else _flag("counts", (value < 0).any() | (value.sum() != total))
 
 
@@ -300,6 +300,18 @@ def lists(preds: Any, target: Any) -> None:
                 raise_invalid(f"{name}[{index}]", "must be a dict", Plain(type(item).__name__))
     if len(preds) != len(target):
         raise ValueError(f"`preds` and `target` must have the same length, got {len(preds)} and {len(target)}")
+
+
+def packed(name: str, value: Any) -> None:
+    """Raise ValueError unless a side is a dict with ``counts``, the packed form, which both sides must have."""
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"`preds` and `target` must both be lists of dicts, or both be dicts with `counts`; `{name}` is a "
+            f"{type(value).__name__}"
+        )
+    if "counts" not in value:
+        got = Plain(f"a dict with the keys {sorted(value, key=str)}")
+        raise_invalid(name, "must be a list of dicts, one per image, or a dict with `counts`, the rows per image", got)
 
 
 def raise_invalid_column(

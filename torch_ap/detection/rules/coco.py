@@ -1,4 +1,4 @@
-"""COCO's evaluation: matches, torchmetrics' dictionary of results, and a table per class."""
+"""COCO's evaluation: matches, and the dictionary of results that torchmetrics returns."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
-from torch_ap.core.ranking import order
-from torch_ap.detection.inputs.images import Columns, Kind, distinct_labels, image_ids, narrow_to_int32
+from torch_ap.core.ranking import order, segments
+from torch_ap.detection.inputs.images import Columns, Kind, image_ids, label_flags
 from torch_ap.detection.matching import assignment, candidate_pairs, stored
 from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.detection.matching.matched import Matches, Partners, Shares
@@ -30,6 +30,15 @@ def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
         local, distinct = distinct, shares.labels(distinct)
         index = torch.searchsorted(distinct, local)[index]
     return distinct, index[: len(detected)], index[len(detected) : len(detected) + len(true)]
+
+
+def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the labels that occur, ascending, and the index of each label among them."""
+    if (occurs := label_flags(labels)) is None:
+        distinct, index = torch.unique(labels, return_inverse=True)
+        return distinct, index
+    index = native(occurs).cumsum(0) - 1
+    return segments.flag_places(occurs), arrays.tensor(index[native(labels)])
 
 
 def match(
@@ -128,8 +137,8 @@ def _matches(
     at, matched_pairs = _take(at, by_rank), matched_pairs[by_rank]
     truth, matched = _take(pairs.truth, matched_pairs), _take(matched, matched_pairs)
     inside = settings.inside(_take(objects.detection_area, native(ranked.rows)))
-    if objects.forgiven is not None:
-        inside &= ~objects.forgiven.index_select(0, ranked.rows)
+    if objects.ignored_if_unmatched is not None:
+        inside &= ~objects.ignored_if_unmatched.index_select(0, ranked.rows)
     return Matches(
         ranked=ranked,
         at=at,
@@ -213,6 +222,12 @@ class Report:
             for index, name in enumerate(names):
                 results |= {f"map_class_{name}": ap[..., index], f"{last}_class_{name}": ar[..., index]}
         return results
+
+
+def narrow_to_int32(labels: Tensor) -> Tensor:
+    """Return labels as int32, torchmetrics' dtype, if int32 represents all of them; else unchanged."""
+    narrow = labels.to(torch.int32)
+    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels
 
 
 def zero_dimensional(results: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""COCO's numbers from matched detections.
-
-Settings of COCO's mean average precision: thresholds, recall levels, detection limits, area ranges.
-"""
+"""COCO's numbers from matched detections, and their settings: thresholds, recall levels, limits, area ranges."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -89,7 +86,7 @@ class CocoSettings(ShapeSettings):
 
     @property
     def groups(self) -> Mapping[str, Tensor]:
-        """The labels of groups of classes, each with a mean of its own."""
+        """The labels of the groups of classes whose means are reported, by name of the group."""
         return {}
 
     def objects(self, columns: Columns, iou_type: Kind, classes: "Classes") -> "Objects":  # noqa: ARG002
@@ -179,14 +176,14 @@ class Objects:
         ignored: (G,) bool, crowds and other ground truths that are ignored in all area ranges.
         detection_area, truth_area: (D,) and (G,) float64.
         rows: int64 rows of the evaluated detections and ground truths; None for all.
-        forgiven: (D,) bool, the detections that are ignored if they are unmatched; None for none.
+        ignored_if_unmatched: (D,) bool, the detections that are ignored if they have no match; None for none.
     """
 
     rows: tuple[Tensor, Tensor] | None = None
-    forgiven: Tensor | None = None
+    ignored_if_unmatched: Tensor | None = None
 
     def __init__(self, settings: CocoSettings, columns: Columns, iou_type: Kind) -> None:
-        self._of = settings, columns, iou_type
+        self._source = settings, columns, iou_type
         self.crowd = self.ignored = columns["ground_truth_iscrowd"].bool()
         others = settings.ignored(columns, iou_type)
         if others is not None:
@@ -195,14 +192,14 @@ class Objects:
     @cached_property
     def detection_area(self) -> Tensor:
         """The area of each detection; computed on first use, because the similarity of masks caches areas."""
-        settings, columns, iou_type = self._of
+        settings, columns, iou_type = self._source
         from_files = settings.use_given_area and settings.geometry(iou_type).file_areas
         return columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
 
     @cached_property
     def truth_area(self) -> Tensor:
         """The area of each ground truth; computed on first use."""
-        settings, columns, iou_type = self._of
+        settings, columns, iou_type = self._source
         area = segments.as_float64(columns["ground_truth_area"])
         if settings.use_given_area or "area" in settings.inputs.rows_of("ground_truth"):
             return area
@@ -213,7 +210,7 @@ class Objects:
 
 
 class CocoNumbers:
-    """All numbers that COCO computes from the matches of one data set, computed on first use.
+    """The numbers that COCO computes from the matches of one data set; each is computed on first use.
 
     Args:
         settings: thresholds, recall levels, limits and area ranges.
@@ -253,13 +250,13 @@ class CocoNumbers:
 
     def curve(self, area: int, limit: int) -> HitCurve:
         """Return the hit curves of T * K rankings, by threshold and category, in one area range with one limit."""
-        return self._once(("curve", area, limit), lambda: self._until(limit).curve(area))
+        return self._once(("curve", area, limit), lambda: self._matches_within(limit).curve(area))
 
     def rankings(self, area: int, limit: int, threshold: int) -> HitCurve:
         """Return the K rankings of one IoU threshold, with an entry for every counted detection."""
-        return self._until(limit).rankings(area, threshold)
+        return self._matches_within(limit).rankings(area, threshold)
 
-    def _until(self, limit: int) -> Matches:
+    def _matches_within(self, limit: int) -> Matches:
         """Return the matches of the detections within a limit."""
         most = self.settings.limits[limit]
         if most == self.settings.limits[-1]:
@@ -270,7 +267,7 @@ class CocoNumbers:
         """Return the tables of area ranges; one call for several ranges costs less than several calls."""
         keys = {area: ("table", area, limit) for area in areas}
         if missing := [area for area, key in keys.items() if key not in self._results]:
-            tables = precision_tables(self._until(limit), self.levels, missing)
+            tables = precision_tables(self._matches_within(limit), self.levels, missing)
             self._results |= {keys[area]: table for area, table in zip(missing, tables, strict=True)}
         return [self._results[key] for key in keys.values()]
 
@@ -313,7 +310,10 @@ class CocoNumbers:
             hits = self.curve(area, limit).offsets.diff().reshape(self.shape)
         else:
             hits = self.matches.hits(area, self.settings.limits[limit])
-        total, recall = native(m), segments.as_float64(native(self._of_all(hits))) / segments.as_float64(native(m))
+        total, recall = (
+            native(m),
+            segments.as_float64(native(self._all_categories(hits))) / segments.as_float64(native(m)),
+        )
         return arrays.tensor(arrays.namespace(total).where(total > 0, recall, -1.0))
 
     def every(self, name: str) -> Tensor:
@@ -331,10 +331,12 @@ class CocoNumbers:
 
     def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
         """Return values of all categories by recall level, (T, R, K), from values of T * K rankings."""
-        return self._once((name, area, limit), lambda: self._of_all(make().reshape(*self.shape, -1)).transpose(1, 2))
+        return self._once(
+            (name, area, limit), lambda: self._all_categories(make().reshape(*self.shape, -1)).transpose(1, 2)
+        )
 
-    def _of_all(self, values: Tensor) -> Tensor:
-        """Return (T, K, ...) values of all categories, whose matches other processes may contain."""
+    def _all_categories(self, values: Tensor) -> Tensor:
+        """Return the (T, K, ...) values of all categories; other processes compute some of them."""
         return values if self._shares is None else self._shares.whole(values)
 
     def threshold(self, value: float) -> int | None:
@@ -373,7 +375,7 @@ class CocoNumbers:
             hits = segments.as_float64(curve.cumulative_hits)
             precision = hits / (segments.as_float64(curve.cumulative_items - curve.cumulative_hits) + hits + SPACING)
             values = interpolation.mean_over_levels(curve, precision, self.levels)
-            return self._of_all(torch.where(curve.m > 0, values, -1).reshape(self.shape))
+            return self._all_categories(torch.where(curve.m > 0, values, -1).reshape(self.shape))
 
         return self._once(("mean", area), means)
 

@@ -2,8 +2,8 @@
 
 Precision is computed at up to 41 score thresholds: the scores of the true positives whose recall is nearest to 0, 1/40,
 ..., 1. The detections are matched again at each threshold. Ground truths choose detections in input order. To compute
-the thresholds, each chooses the free overlapping detection with the highest score; at a threshold, the one with the
-highest overlap.
+the thresholds, a ground truth chooses the free overlapping detection with the highest score. At a threshold, it chooses
+the free detection with the highest overlap.
 """
 
 import itertools
@@ -189,7 +189,8 @@ class _Scenes:
 def sample_recalls(hits: int, total: int) -> list[int]:
     """Return the indices of the true positives, by descending score, whose scores are thresholds.
 
-    For each recall 0, 1/40, ..., it is the next true positive that is nearer to this recall than its successor.
+    For each recall 0, 1/40, ..., the index is the first unused true positive whose recall is nearer than the recall of
+    its successor.
 
     Args:
         hits: the number of true positives.

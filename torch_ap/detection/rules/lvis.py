@@ -87,7 +87,7 @@ class FederatedObjects(Objects):
         negative, not_exhaustive = (_keys_of(columns, key, classes[0]) for key in (NEGATIVE, NOT_EXHAUSTIVE))
         detected = image * size + classes[1]
         keys, groups = (torch.cat([negative, true]), not_exhaustive), size * max(1, len(per_image))
-        is_evaluated, self.forgiven = _is_in_sets(keys, detected, groups)
+        is_evaluated, self.ignored_if_unmatched = _is_in_sets(keys, detected, groups)
         is_evaluated &= _has_size(self.detection_area)
         if settings.ap_fixed:
             group, counts = classes[1], segments.count(classes[1], size)

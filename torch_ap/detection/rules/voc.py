@@ -14,13 +14,13 @@ from torch_ap.core.base.options import VOCInterpolation, allowed_values, passes_
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.interpolation import recall_levels
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind, narrow_to_int32
+from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind
 from torch_ap.detection.matching import assignment, candidate_pairs, stored
 from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs, Ranked
 from torch_ap.detection.matching.matched import Matches, Partners, Shares
 from torch_ap.detection.matching.shapes import ANY_AREA, ShapeSettings, shape_settings_of
 from torch_ap.detection.matching.stored import StoredMatches
-from torch_ap.detection.rules.coco import classes_of, rank_images, zero_dimensional
+from torch_ap.detection.rules.coco import classes_of, narrow_to_int32, rank_images, zero_dimensional
 from torch_ap.detection.rules.coco_numbers import input_options
 
 INTERPOLATIONS = allowed_values(VOCInterpolation)
@@ -122,7 +122,16 @@ class VocSettings(ShapeSettings):
         shares: Shares | None = None,
         matched: Callable[..., tuple[Tensor, Matches]] | None = None,
     ) -> dict[str, Tensor]:
-        """Return the results; ``several`` adds the mean of each threshold, ``matched`` replaces :meth:`matching`."""
+        """Return the dictionary of results.
+
+        Args:
+            columns: all images.
+            dtype: the dtype of the numbers.
+            several: whether to add the mean of each threshold.
+            class_metrics: whether to add the AP of each class.
+            shares: as in :meth:`matching`.
+            matched: replaces :meth:`matching`, for instance by cached matches.
+        """
         labels, matches = (matched or self.matching)(columns, shares)
         ap = self.average_precision(matches.curve(0))
         ap = ap if shares is None else shares.whole(ap)
@@ -159,7 +168,7 @@ def ordered_matches(
         categories: the number of categories.
         criteria: the thresholds.
         pairs: the E matched pairs.
-        words: (W, E) int64, the criteria that match each pair, and the criteria in which it is a true positive.
+        words: (W, E) int64 each, the criteria that match each pair and the criteria that count it as a true positive.
         valid: (G,) bool, False for ignored ground truths.
         inside: (N,) bool, whether each detection is counted; None for all.
     """

@@ -19,13 +19,13 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.order import Array
 
 FORMATS = allowed_values(BoxFormat)
-_CROWDED_BLOCKS = 128  # pairs per box, below which their IoU block by block costs less than a search of the spans
+_CROWDED_BLOCKS = 128  # pairs per box; below, the IoU block by block costs less than a search of the spans
 
 PairIoU: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor, Tensor]]
 """(detections, ground truths, least): the pairs of rows that have an IoU of at least ``least``, and their IoUs."""
 
 BlockIoU: TypeAlias = Callable[[slice, slice, float], tuple[Tensor, Tensor, Tensor]]
-"""The same of all pairs of consecutive detections with consecutive ground truths, by detection; ``least`` above 0."""
+"""A :data:`PairIoU` of all pairs of two slices of detections and ground truths, by detection; ``least`` above 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,8 @@ class Spanned:
         pair_iou: the function.
         starts: (D,) and (G,), the starts of the spans of detections and of ground truths.
         ends: (D,) and (G,), the ends of the spans.
-        crowded: pairs per detection and ground truth from which a search of the spans costs less than the function.
+        crowded: pairs per detection and ground truth; above this number, a search of the spans costs less than the
+            function.
         block: a faster function of all pairs of two slices, or None.
     """
 
@@ -155,7 +156,7 @@ def coco_pairs(detections: Tensor, truths: Tensor, crowd: Tensor) -> Spanned:
 
 
 def _common_extent(first: list[Array], second: list[Array]) -> Array:
-    """Return the length that intervals have in common, 0 where they are apart; each side is starts, then ends."""
+    """Return the length that intervals have in common, 0 if they are disjoint; each side is starts, then ends."""
     out = np.minimum(first[1], second[1])
     out -= np.maximum(first[0], second[0])
     return np.maximum(out, 0, out=out)

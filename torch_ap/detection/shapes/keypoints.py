@@ -103,7 +103,7 @@ class _Poses:
         self._reach: tuple[float, Any, Any] | None = None
 
     def _reachable(self, least: float) -> tuple[Any, Any]:
-        """Return the (2, G) lowest and highest x and y at which a point can reach a similarity of ``least``."""
+        """Return the (2, G) lowest and highest x and y of points that can reach a similarity of ``least``."""
         if self._reach is None or self._reach[0] != least:
             most = float(self.variances.max())
             reach = native((self.size * (2 * (_ROUNDED - math.log(least)) * most)).sqrt() * _SLACK)

@@ -1,7 +1,7 @@
 """Masks as edges, and their intersection over union in integers.
 
 The pixels of an (H, W) mask are counted column by column, as in COCO. A mask is described by its *edges*, an even
-number of pixel counts at which it begins and ends: [e0, e1), [e2, e3), ... are inside. The edges are the running sums
+number of pixel counts where runs begin and end: [e0, e1), [e2, e3), ... are inside. The edges are the running sums
 of a run-length code. Areas and intersections are integers, so every IoU is bit-identical to pycocotools.
 """
 

@@ -1,7 +1,7 @@
 """Intersection over union of rotated boxes and of general quadrilaterals, pair by pair.
 
-A box is transformed into coordinates in which the other box is the unit square. The area of the intersection is the sum
-over the edges of the box of their contributions to the integral of its height, clipped to [0, 1]. The corners of the
+One box is transformed so that the other box becomes the unit square. Each edge of the first box contributes to the
+integral of its height, clipped to [0, 1]; the sum over the edges is the area of the intersection. The corners of the
 intersection are not computed, so boxes that share an edge, exactly or nearly, are no special case. Other quadrilaterals
 are split into two triangles along a diagonal that is inside.
 """

@@ -33,7 +33,7 @@ class Runs(NamedTuple):
 
 
 def from_lists(counts: list[Any], room: Array) -> Runs | None:
-    """Return the runs of plain lists; None if one is not a list of integers, or contains an integer that no mask has.
+    """Return the runs of plain lists; None if a code is not a list of integers, or contains an impossible integer.
 
     Args:
         counts: N lists.
@@ -60,7 +60,7 @@ def from_lists(counts: list[Any], room: Array) -> Runs | None:
 
 
 def from_text(counts: list[str | bytes], sizes: Array, room: Array) -> Runs | None:
-    """Return the runs of COCO's texts; None if a text is invalid, or contains a number that no mask has.
+    """Return the runs of COCO's texts; None if a text is invalid, or contains an impossible number.
 
     Numbers are characters from "0" on, from low to high; each has five bits of the value and one continuation bit.
 
@@ -140,7 +140,7 @@ def _parse_differences(
 def _decode_highest_characters(text: bytearray, room: Array) -> Array:
     """Return the numbers of a text as if each had only its highest character, in two's complement.
 
-    The numbers come in pairs, each of which is an int64: if its lower half is negative, the upper half is less by 1.
+    Each pair of numbers forms an int64: if the lower half is negative, the upper half is less by 1.
     """
     numbers = np.frombuffer(text.translate(_VALUES, _DROPPED), np.int8)
     pairs, runs = numbers.view(np.int16), room[: len(numbers)]
