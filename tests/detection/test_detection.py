@@ -309,7 +309,7 @@ def test_voc_equals_the_devkit_written_out():
             found = voc_mean_average_precision(
                 preds,
                 target,
-                iou_threshold=threshold,
+                iou_thresholds=threshold,
                 interpolation="11-point" if eleven else "all-points",
                 inclusive_pixels=pixel,
                 strict=strict,
