@@ -1,6 +1,7 @@
 """Former public names work for one release with a warning, and removed names raise an error with their replacement."""
 
 import importlib
+import inspect
 
 import pytest
 import torch
@@ -174,3 +175,19 @@ def test_former_attributes_of_metrics(kind, former, value):
         metric = kind(**{former: value})
     with pytest.warns(FutureWarning, match=f"`{former}` is deprecated: use `{current}`"):
         assert getattr(metric, former) == getattr(metric, current) == value
+
+
+def resampling_functions():
+    """Return the public functions and methods that resample, by name."""
+    found = {name: f for name, f in vars(inference).items() if inspect.isfunction(f)}
+    for kind in {*(getattr(torch_ap, name) for name in torch_ap.__all__), curves.Curve}:
+        if inspect.isclass(kind):
+            methods = inspect.getmembers(kind, inspect.isfunction)
+            found |= {f"{kind.__name__}.{name}": f for name, f in methods if name[0] != "_"}
+    return {name: f for name, f in found.items() if "chunk_size" in inspect.signature(f).parameters}
+
+
+@each("name", resampling_functions().keys())
+def test_every_function_that_resamples_accepts_its_former_keyword(name):
+    with pytest.raises(TypeError, match="`batch` is the former name of `chunk_size`"):
+        resampling_functions()[name](batch=1, chunk_size=1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Average, Design, Interpolation, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
@@ -33,6 +34,7 @@ BOOTSTRAPS = tuple(method for method in METHODS if method.startswith("bootstrap"
 AVERAGE_METHODS = tuple(method for method in METHODS if method != "jackknife")
 
 
+@renamed_keywords(batch="chunk_size")
 def average_precision_interval(
     preds: Tensor,
     target: Tensor,

@@ -187,6 +187,7 @@ class SlicedSample(Sample):
         return torch.stack([one.chance_level(resampling) for one in self.slices.values()])
 
 
+@renamed_keywords(batch="chunk_size")
 def confidence_interval(
     self: RankingMetric,
     confidence_level: float = 0.95,
