@@ -23,10 +23,8 @@ from torch_ap.core.base.messages import short_repr
 from torch_ap.core.measures.ties import TIES
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.detection.files import entries
-from torch_ap.detection.files.coco import read_coco
-from torch_ap.detection.files.voc import read_voc
+from torch_ap.files import read_coco, read_run, read_voc
 from torch_ap.retrieval.runs import measure_names
-from torch_ap.retrieval.runs.trec import read_run
 
 HEAVY = ("torch", "numpy", "torchmetrics", "scipy", "pyarrow", "tqdm")
 PROGRAM = [sys.executable, "-m", "torch_ap"]

@@ -10,10 +10,7 @@ import pytest
 
 from tests.support.each import each
 from torch_ap.cli import main
-from torch_ap.detection.files.coco import read_coco
-from torch_ap.detection.files.voc import read_voc
-from torch_ap.detection.files.yolo import read_yolo
-from torch_ap.retrieval.runs.trec import read_qrels, read_run
+from torch_ap.files import read_coco, read_qrels, read_run, read_voc, read_yolo
 
 VOC = ["voc", "truth", "found"]
 YOLO = [*VOC, "--format", "yolo", "--images", "sizes.txt"]

@@ -11,9 +11,7 @@ from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.image_options import area_ranges
 from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.files.coco import read_coco
-from torch_ap.detection.files.lvis import read_lvis
-from torch_ap.detection.files.voc import read_voc
+from torch_ap.files import read_coco, read_lvis, read_voc
 
 COMMANDS = ("coco", "lvis", "voc")
 SYSTEMS = {"a": 5, "b": 9, "c": 3}  # offsets of the boxes

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.each import each
+from torch_ap import Convention
 from torch_ap.core.measures.average_precision import average_precision
-from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import TIES
 from torch_ap.core.ranking import builders
 from torch_ap.core.ranking.builders import from_bins

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support import oracles
 from tests.support.strategies import FLOATS, SCORES, rankings, tables
-from torch_ap.core.measures.convention import Convention
+from torch_ap import Convention
 from torch_ap.core.ranking import builders, hit_curve, order
 from torch_ap.core.ranking.builders import from_bins, from_columns, from_ordered, from_scores
 

@@ -21,9 +21,9 @@ from tests.support.strategies import rankings
 from tests.support.tolerances import LAST_BITS, REORDERED
 from torch_ap import functional
 from torch_ap.core.measures import counts
-from torch_ap.core.measures.counts import Counts
 from torch_ap.core.measures.ties import TIES
 from torch_ap.core.ranking import bins, builders
+from torch_ap.functional import Counts
 
 
 def curve_of(ranking):

@@ -14,10 +14,9 @@ from sklearn.metrics import auc, precision_recall_curve
 from tests.support import oracles
 from tests.support.strategies import rankings, tables
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE
-from torch_ap import functional
+from torch_ap import Convention, functional
 from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision
 from torch_ap.core.measures import interpolation
-from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders
 from torch_ap.core.ranking.builders import from_bins
 from torch_ap.detection import VOCMeanAveragePrecision

@@ -14,7 +14,7 @@ from tests.support.tolerances import REORDERED
 from torch_ap import Convention, RetrievalMAP, functional, retrieval
 from torch_ap.core.measures.measure import AtSeveral, deepest
 from torch_ap.inference import chance_level
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval import QueryMetric
 
 F64 = {"dtype": torch.float64}
 TIES = ("expected", "grouped", "optimistic", "pessimistic")

@@ -12,10 +12,9 @@ from tests.support.oracles_lvis import as_files, federated, frequencies_of, lvis
 from tests.support.oracles_lvis import lvis_eval as lvis_of
 from tests.support.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.files.coco import read_coco
-from torch_ap.detection.functions import coco_mean_average_precision
 from torch_ap.detection.shapes import boundaries, masks
-from torch_ap.functional import lvis_mean_average_precision
+from torch_ap.files import read_coco
+from torch_ap.functional import coco_mean_average_precision, lvis_mean_average_precision
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 rle = pytest.importorskip("pycocotools.mask")

@@ -11,9 +11,9 @@ from tests.support.oracles_detection import joined, packed, random_scene, to_voc
 from tests.support.tolerances import REORDERED
 from torch_ap.core.ranking import builders, hit_curve, order, segments
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.functions import coco_mean_average_precision
 from torch_ap.detection.matching import candidate_pairs
 from torch_ap.detection.matching.assignment import Criteria
+from torch_ap.functional import coco_mean_average_precision
 
 
 @each("bound", [1, 2, 7, 1 << 20, 1 << 62])

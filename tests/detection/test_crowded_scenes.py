@@ -6,8 +6,8 @@ import torch
 
 from tests.support.each import each
 from tests.support.oracles_detection import joined, pycocotools_eval
-from torch_ap.detection.functions import coco_mean_average_precision
 from torch_ap.detection.matching import assignment, candidate_pairs
+from torch_ap.functional import coco_mean_average_precision
 
 SCENES = 300
 ALWAYS, NEVER = 0, 1 << 30  # lower and upper bounds of the sizes for a faster algorithm

@@ -11,7 +11,7 @@ from tests.support.oracles_detection import joined, packed, pycocotools_eval, ra
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE
 from torch_ap.core.base.tensors import INTEGERS, UNSIGNED
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 ARRAYS = ("precision", "recall", "scores")
 

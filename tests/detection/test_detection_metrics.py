@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 from tests.support.oracles_detection import random_scene, to_voc
 from tests.support.tolerances import REORDERED, SINGLE
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 
 def same(one, two):

@@ -16,8 +16,8 @@ from tests.support.each import each
 from torch_ap.cli import main
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.files import entries
-from torch_ap.detection.files.coco import read_coco
-from torch_ap.detection.functions import coco_mean_average_precision
+from torch_ap.files import read_coco
+from torch_ap.functional import coco_mean_average_precision
 
 BOX, POLYGON = [1, 1, 8, 8], [1, 1, 9, 1, 9, 9, 1, 9]
 CODE = {"size": [20, 24], "counts": [25, 5, 450]}

@@ -14,9 +14,8 @@ import torch
 
 from torch_ap.cli import main
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.detection.files.coco import read_coco
-from torch_ap.detection.files.voc import read_voc
-from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
+from torch_ap.files import read_coco, read_voc
+from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 FOLDER = os.environ.get("TORCH_AP_TEST_DATA")
 needs_data = pytest.mark.skipif(not FOLDER, reason="the environment variable TORCH_AP_TEST_DATA names no folder")

@@ -10,8 +10,7 @@ import torch
 
 from tests.support.oracles_detection import random_scene
 from torch_ap import MeanAveragePrecision
-from torch_ap.detection.files.fiftyone import read_fiftyone
-from torch_ap.detection.files.supervision import read_supervision
+from torch_ap.files import read_fiftyone, read_supervision
 
 SIZE = (512, 256)  # width and height: fractions of powers of two are exact
 

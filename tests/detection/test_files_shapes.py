@@ -8,11 +8,9 @@ import torch
 
 from tests.support.oracles_detection import random_intervals, random_rotated
 from torch_ap.cli import main
-from torch_ap.detection.files.activitynet import read_activitynet
-from torch_ap.detection.files.dota import read_dota
-from torch_ap.detection.files.open_images import read_hierarchy
-from torch_ap.detection.functions import voc_mean_average_precision
 from torch_ap.detection.shapes import rotated
+from torch_ap.files import read_activitynet, read_dota, read_hierarchy
+from torch_ap.functional import voc_mean_average_precision
 
 CLASSES = ["plane", "small-vehicle"]
 TEN = [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]

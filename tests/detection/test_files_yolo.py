@@ -9,8 +9,8 @@ import pytest
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
-from torch_ap.detection.files.voc import read_voc
-from torch_ap.detection.files.yolo import class_names, image_size, image_sizes, read_yolo
+from torch_ap.detection.files.yolo import class_names, image_size, image_sizes
+from torch_ap.files import read_voc, read_yolo
 
 NAMES = ["cat", "traffic light", "dog"]
 

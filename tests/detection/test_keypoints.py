@@ -15,8 +15,8 @@ from tests.support.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, detection
 from torch_ap.cli.main import main
 from torch_ap.cli.notes import to_option_names
-from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.detection.shapes import keypoints
+from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 NAMES = ("map", "map_50", "map_75", "map_medium", "map_large")
 NAMES += ("mar_20", "mar_iou_50", "mar_iou_75", "mar_medium", "mar_large")

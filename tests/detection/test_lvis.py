@@ -12,8 +12,8 @@ from tests.support.oracles_lvis import NAMES, as_files, frequencies_of, lvis_eva
 from tests.support.paths import DATA
 from tests.support.tolerances import REORDERED
 from torch_ap.detection.curves import lvis_curve
-from torch_ap.detection.files.lvis import read_lvis
 from torch_ap.detection.rules import lvis
+from torch_ap.files import read_lvis
 from torch_ap.functional import lvis_mean_average_precision
 
 NOTHING = torch.empty(0, dtype=torch.int64)

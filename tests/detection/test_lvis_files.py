@@ -11,7 +11,7 @@ from tests.detection.test_lvis import many
 from tests.support.oracles_lvis import as_files, frequencies_of, lvis_eval
 from tests.support.tolerances import REORDERED
 from torch_ap.cli.main import main
-from torch_ap.detection.files.lvis import read_lvis
+from torch_ap.files import read_lvis
 
 FREQUENCIES = frequencies_of(6)
 

@@ -6,8 +6,8 @@ import torch
 
 from tests.support.each import each
 from tests.support.oracles_detection import pycocotools_eval, random_scene
-from torch_ap.detection.functions import coco_mean_average_precision
 from torch_ap.detection.shapes import masks, run_lengths
+from torch_ap.functional import coco_mean_average_precision
 
 rle = pytest.importorskip("pycocotools.mask")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.each import each
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.detection.functions import coco_mean_average_precision
 from torch_ap.detection.shapes import run_counts, run_lengths
+from torch_ap.functional import coco_mean_average_precision
 
 
 def text_of(numbers):

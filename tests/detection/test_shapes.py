@@ -21,8 +21,8 @@ from tests.support.oracles_detection import (
 )
 from tests.support.tolerances import REORDERED, SOLVED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, detection
-from torch_ap.detection.functions import coco_mean_average_precision, voc_mean_average_precision
 from torch_ap.detection.shapes import rotated
+from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 DRAWN = {
     "rotated": (random_rotated, {"box_format": "cxcywhr", "iou_type": "rotated"}),

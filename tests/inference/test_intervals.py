@@ -10,8 +10,8 @@ from scipy import stats
 from tests.support import oracles_inference as oracles
 from tests.support.each import each
 from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED
+from torch_ap import Convention
 from torch_ap.core.measures import averaging
-from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders
 from torch_ap.core.ranking.builders import from_bins
 from torch_ap.functional import binary_average_precision, multiclass_average_precision, multilabel_average_precision

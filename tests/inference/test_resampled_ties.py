@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.support.tolerances import FEW_TERMS, SINGLE
-from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
-from torch_ap.core.measures.convention import TIES, Convention
+from torch_ap import BinaryAveragePrecision, Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
+from torch_ap.core.measures.convention import TIES
 from torch_ap.core.ranking import builders
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import average_precision_interval, influence, resampling

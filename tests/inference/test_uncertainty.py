@@ -7,11 +7,16 @@ from torchmetrics import MetricCollection
 
 from tests.support.each import each
 from tests.support.tolerances import FEW_TERMS, REORDERED, SINGLE
-from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision, functional
+from torch_ap import (
+    BinaryAveragePrecision,
+    Convention,
+    MulticlassAveragePrecision,
+    MultilabelAveragePrecision,
+    functional,
+)
 from torch_ap.core.items import inputs
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures.chance import chance_of_curve
-from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders, tie_groups
 from torch_ap.inference import (
     average_precision_interval,

@@ -14,7 +14,7 @@ from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS, one_each, one_of_each_kind
 from tests.support.modes import life, quiet, same
 from torch_ap.core.base.cached import memoize
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval import QueryMetric
 
 
 @contextlib.contextmanager

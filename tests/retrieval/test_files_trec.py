@@ -16,11 +16,11 @@ from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.progress import Bar
 from torch_ap.core.columns import columns
+from torch_ap.files import read_qrels, read_run
 from torch_ap.functional import retrieval_normalized_dcg
+from torch_ap.retrieval.runs import judge
 from torch_ap.retrieval.runs import names as report
-from torch_ap.retrieval.runs.judged import judge
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
-from torch_ap.retrieval.runs.trec import read_qrels, read_run
 
 EXACT = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F", "ndcg", "bpref", "infAP")
 EXACT += ("num_q", "num_ret", "num_rel", "num_rel_ret")

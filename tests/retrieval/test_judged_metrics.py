@@ -15,14 +15,13 @@ import torch_ap
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import metric_of
+from torch_ap.files import read_qrels, read_run
 from torch_ap.inference import compare_per_query, mean_interval
 from torch_ap.inference.random_ranking import random_average_precision
-from torch_ap.retrieval.runs import measured
+from torch_ap.retrieval.runs import judge, measured
 from torch_ap.retrieval.runs import names as report
-from torch_ap.retrieval.runs.judged import judge
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
 from torch_ap.retrieval.runs.tables import qrels_of, run_of
-from torch_ap.retrieval.runs.trec import read_qrels, read_run
 
 NAMES = (
     "map",

@@ -12,8 +12,7 @@ from tests.support.tolerances import REORDERED
 from torch_ap import retrieval
 from torch_ap.functional import retrieval_average_precision
 from torch_ap.inference import compare_per_query, mean_interval
-from torch_ap.retrieval import RetrievalFBeta, RetrievalMAP, RetrievalMRR, RetrievalPrecision
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval import QueryMetric, RetrievalFBeta, RetrievalMAP, RetrievalMRR, RetrievalPrecision
 
 KEYS = {"map", "map_low", "map_high", "map_chance"}
 KIN = [
