@@ -50,7 +50,7 @@ def counts_at_k(
     Example:
         >>> import torch
         >>> from torch_ap.functional import counts_at_k
-        >>> at = counts_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), k=1)
+        >>> at = counts_at_k(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), top_k=1)
         >>> at.specificity
         tensor(1., dtype=torch.float64)
     """

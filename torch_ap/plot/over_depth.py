@@ -56,8 +56,8 @@ def hit_curve(
         >>> import torch
         >>> from matplotlib.figure import Figure
         >>> from torch_ap import plot
-        >>> from torch_ap.functional import curve
-        >>> ranking = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), name="model")
+        >>> from torch_ap.functional import binary_curve
+        >>> ranking = binary_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), name="model")
         >>> plot.hit_curve(ranking, ax=Figure().subplots()).lines[-1].get_ydata().tolist()
         [0.0, 1.0, 1.0, 2.0, 2.0]
     """

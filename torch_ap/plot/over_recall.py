@@ -82,8 +82,8 @@ def precision_recall(
         >>> import torch
         >>> from matplotlib.figure import Figure
         >>> from torch_ap import plot
-        >>> from torch_ap.functional import curve
-        >>> ranking = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), name="model")
+        >>> from torch_ap.functional import binary_curve
+        >>> ranking = binary_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), name="model")
         >>> ax = plot.precision_recall(ranking, ax=Figure().subplots())
         >>> ax.get_legend().get_texts()[0].get_text()
         '0.833  model'

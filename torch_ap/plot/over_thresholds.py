@@ -62,8 +62,8 @@ def f_beta_thresholds(
         >>> import torch
         >>> from matplotlib.figure import Figure
         >>> from torch_ap import plot
-        >>> from torch_ap.functional import curve
-        >>> ranking = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
+        >>> from torch_ap.functional import binary_curve
+        >>> ranking = binary_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
         >>> ax = plot.f_beta_thresholds(ranking, ax=Figure().subplots())
         >>> [x.get_text() for x in ax.get_legend().get_texts()]
         ['$F_{1}$, highest 0.800 at score ≥ 0.7', 'precision', 'recall']

@@ -42,8 +42,8 @@ def average_precision_rectangles(curve: Curves, *, ax: "Axes | None" = None) -> 
         >>> import torch
         >>> from matplotlib.figure import Figure
         >>> from torch_ap import plot
-        >>> from torch_ap.functional import curve
-        >>> ranking = curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
+        >>> from torch_ap.functional import binary_curve
+        >>> ranking = binary_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]))
         >>> plot.average_precision_rectangles(ranking, ax=Figure().subplots()).get_title()
         'AP = (1 + 0.667) / 2 = 0.833'
     """

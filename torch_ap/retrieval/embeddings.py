@@ -399,7 +399,7 @@ def embedding_average_precision(
         >>> from torch_ap.functional import embedding_average_precision
         >>> points = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [1.0, 4.0]])
         >>> labels = torch.tensor([0, 0, 1, 1])
-        >>> found = embedding_average_precision(points, None, labels, similarity="euclidean", k=[1, 2])
+        >>> found = embedding_average_precision(points, None, labels, similarity="euclidean", top_k=[1, 2])
         >>> found.map, found.cmc
         (tensor(1., dtype=torch.float64), tensor([1., 1.], dtype=torch.float64))
     """
