@@ -95,7 +95,7 @@ class NuScenesMeanAveragePrecision(VocMetric):
 
     distance_threshold = renamed_attribute("distance_threshold", "distance_thresholds")
     curve = _by_distance(VocMetric.curve)
-    per_class = _by_distance(tables.per_class)
+    per_class = renamed_keywords(batch="chunk_size")(_by_distance(tables.per_class))
     per_image = _by_distance(tables.per_image)
     operating_points = _by_distance(diagnosis.operating_points)
     confusion_matrix = _by_distance(diagnosis.confusion_matrix)
