@@ -721,8 +721,8 @@ def test_a_folder_that_is_not_there(given, voc, capsys):
 
 
 def test_no_counts_are_printed_where_no_threshold_is_found():
-    from torch_ap.cli.operating_points import _COLUMNS, _row
+    from torch_ap.cli.diagnosis import _POINT_COLUMNS, _point_cells
 
     ends = {f"{name}_{end}": None for name in ("precision", "recall") for end in ("low", "high")}
-    cells = _row(dict.fromkeys(_COLUMNS) | ends | {"tp": 0, "fp": 0, "fn": 3})
+    cells = _point_cells(dict.fromkeys(_POINT_COLUMNS) | ends | {"tp": 0, "fp": 0, "fn": 3})
     assert cells == ["-"] * 11

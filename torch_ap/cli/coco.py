@@ -9,10 +9,9 @@ from torch import Tensor
 
 from torch_ap.cli import file_notes
 from torch_ap.cli.detectors import Paths, Result, evaluate
-from torch_ap.cli.errors import ErrorReport
+from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
-from torch_ap.cli.operating_points import OperatingPointReport
 from torch_ap.cli.tables import Part, Report
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.detection import MeanAveragePrecision

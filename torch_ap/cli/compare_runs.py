@@ -104,11 +104,6 @@ def tables(runs: Comparisons, baseline: str, settings: Settings) -> list[list[tu
     return [rows for rows in both if len(rows) > 1]
 
 
-def has_undefined(runs: Comparisons) -> bool:
-    """Whether a table of the comparisons contains undefined numbers."""
-    return any(math.isnan(x) for measures in runs.values() for one in measures.values() for x in one.numbers.values())
-
-
 def _numbers(by_test: Mapping[str, QueryComparison], geometric: bool) -> Compared:
     names = RATIOS if geometric else DIFFERENCES
     if not by_test:

@@ -40,7 +40,9 @@ class Report(ABC):
         if form == "json":
             emit_json(_replace_nan(self.document()))
         elif form == "csv":
-            emit(_csv_lines(self.records()))
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([_cell(x) for x in row] for row in self.records())
+            emit(text.getvalue().removesuffix("\n").split("\n"))
         elif form == "markdown":
             emit(_spaced_lines(self.markdown_parts(), Table.markdown, between_all=True))
         else:
@@ -78,12 +80,6 @@ def _spaced_lines(parts: Iterable[Part], lines: Callable[[Table], list[str]], *,
         out += lines(part) if isinstance(part, Table) else [part]
         last = part
     return out
-
-
-def _csv_lines(rows: Iterable[Sequence[Any]]) -> list[str]:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
-    return out.getvalue().removesuffix("\n").split("\n")
 
 
 def _cell(value: Any) -> str:

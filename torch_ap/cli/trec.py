@@ -1,6 +1,7 @@
 """``torch-ap trec``: measures of TREC runs."""
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,8 @@ class _TrecReport(Report):
         yield from (Table(rows, names=2) for rows in compare_runs.tables(self._comparisons, first, self._settings))
         if self._comparisons and self.queries_differ:
             yield f"{_OTHER_QUERIES}, the values above all queries of a run (see -c)."
-        if compare_runs.has_undefined(self._comparisons):
+        numbers = (x.numbers.values() for measures in self._comparisons.values() for x in measures.values())
+        if any(math.isnan(x) for values in numbers for x in values):
             yield compare_runs.UNDEFINED
 
     def records(self) -> Iterator[Sequence[Any]]:

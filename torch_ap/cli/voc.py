@@ -55,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
     is_explained = {path: _note_causes(args, x, path) for path, x in data.items()}
     if len(data) > 1:  # folders may differ in their classes
         names = sorted({name for x in data.values() for name in x.class_names})
-        data = {path: _with_class_names(x, names) for path, x in data.items()}
+        for path, x in data.items():
+            label = torch.tensor([names.index(name) for name in x.class_names], dtype=torch.int64)
+            preds, target = ({**side, "labels": label[side["labels"]]} for side in (x.preds, x.target))
+            data[path] = replace(x, preds=preds, target=target, class_names=names)
     first = next(iter(data.values()))
     class_names = dict(enumerate(first.class_names))
 
@@ -89,13 +92,6 @@ def run(args: argparse.Namespace) -> int:
     metric, results = evaluate(args, paths, metric_of, result_of, first.images, class_names)
     write(args, paths, metric, results, VocLayout(args, metric._settings.thresholds), class_names)
     return 0
-
-
-def _with_class_names(data: VocData, names: list[str]) -> VocData:
-    """Return the data with labels that are positions in ``names``."""
-    label = torch.tensor([names.index(name) for name in data.class_names], dtype=torch.int64)
-    preds, target = ({**side, "labels": label[side["labels"]]} for side in (data.preds, data.target))
-    return replace(data, preds=preds, target=target, class_names=names)
 
 
 def _rules(args: argparse.Namespace) -> dict[str, Any]:

@@ -18,20 +18,13 @@ _WIDE = 0.01  # change of the value by other orders of the tied items
 _MAX_NAMES = 5
 
 
-def _value_range(curve: Curve) -> tuple[float, float]:
-    """Return the AP with positives last and with positives first among equal scores."""
+def mean_range(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Return the mean AP with positives last and with positives first among equal scores."""
     low, high = (
-        Convention(curve.top_k, curve.denominator, curve.interpolation, ties)(ranking_of(curve))
+        torch.cat([Convention(x.top_k, x.denominator, x.interpolation, ties)(ranking_of(x)) for x in curves])
         for ties in ("pessimistic", "optimistic")
     )
-    return float(low[0]), float(high[0])
-
-
-def mean_range(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Return the means of both ends over the rankings with a value."""
-    ends = torch.tensor([_value_range(curve) for curve in curves], dtype=torch.float64)
-    low, high = ends.nanmean(0).tolist() if len(ends) else (0.0, 0.0)
-    return low, high
+    return float(low.double().nanmean()), float(high.double().nanmean())
 
 
 def ties(group_sizes: Tensor, low: float, high: float) -> list[str]:
@@ -49,7 +42,7 @@ def ties(group_sizes: Tensor, low: float, high: float) -> list[str]:
         return []
     text = f"Tied scores: {_percent(share)} of the items share their score with others"
     return (
-        [f"{text}; {_ends(low, high)}."]
+        [f"{text}; {_range_text('them', low, high)}."]
         if is_wide
         else [f"{text}, which changes the value by less than {_WIDE:g} here."]
     )
@@ -59,11 +52,11 @@ def wide_bins(bins: int, low: float, high: float) -> list[str]:
     """Return a warning if the order of the items in the bins matters."""
     if high - low <= _WIDE:
         return []
-    return [f"Bins too wide: {bins:,} bins of scores leave {_ends(low, high).replace('them', 'their items')}."]
+    return [f"Bins too wide: {bins:,} bins of scores leave {_range_text('their items', low, high)}."]
 
 
-def _ends(low: float, high: float) -> str:
-    return f"the value would lie between {low:.3f} and {high:.3f} under other orders of them"
+def _range_text(items: str, low: float, high: float) -> str:
+    return f"the value would lie between {low:.3f} and {high:.3f} under other orders of {items}"
 
 
 def saturation(scores: Tensor, counts: Tensor | None = None) -> list[str]:

@@ -1,15 +1,30 @@
-"""Report as one page of HTML with its style, pictures and script."""
+"""Report as one page of HTML with its style, pictures and script.
 
+Pictures are SVG in the colours of the page, light or dark, and with distinct ids.
+"""
+
+import io
+import re
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 from torch_ap._version import __version__
-from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Section, Table
-from torch_ap.reports.pictures import svg_of
+from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Table
 
 _NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
+_INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
+_SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "legend.edgecolor"), "none"),
+    "legend.facecolor": _PAPER,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "torch_ap",
+}
 
 
 def document(content: Content) -> str:
@@ -24,7 +39,8 @@ def _body(content: Content) -> Iterator[str]:
     yield f'<p class="convention">{escape(content.convention)}</p>'
     yield from (f'<p class="remark">{escape(x)}</p>' for x in head.remarks)
     facts = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(_fact(x))}</dd></div>" for name, x in content.facts.items()
+        f"<div><dt>{escape(name)}</dt><dd>{escape(x if isinstance(x, str) else f'{x:,}')}</dd></div>"
+        for name, x in content.facts.items()
     )
     yield f'<dl class="facts">{facts}</dl>'
     if content.warnings:
@@ -32,12 +48,9 @@ def _body(content: Content) -> Iterator[str]:
         yield f'<section class="warnings"><h2>Warnings</h2><ul>{items}</ul></section>'
     pictures = iter(range(1, 1 << 30))
     for section in content.sections:
-        yield _section(section, pictures)
+        parts = "".join(_part_html(x, pictures) for x in section.parts)
+        yield f"<section><h2>{escape(section.title)}</h2>{parts}</section>"
     yield f'<p class="source"><code>{escape(content.source)}</code></p>'
-
-
-def _fact(cell: Cell) -> str:
-    return f"{cell:,}" if isinstance(cell, int | float) else cell
 
 
 def _headline(head: Headline, other: str) -> str:
@@ -77,14 +90,9 @@ def _scale(head: Headline, other: str) -> str:
     return f'<svg class="scale" height="54" aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def _section(section: Section, pictures: Iterator[int]) -> str:
-    parts = "".join(_part_html(x, pictures) for x in section.parts)
-    return f"<section><h2>{escape(section.title)}</h2>{parts}</section>"
-
-
 def _part_html(part: Part, pictures: Iterator[int]) -> str:
     if isinstance(part, Picture):
-        svg = svg_of(part, next(pictures))
+        svg = _svg_of(part, next(pictures))
         return f"<figure>{svg}<figcaption>{escape(part.caption)}</figcaption></figure>"
     return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
 
@@ -117,3 +125,38 @@ def _cell(table: Table, place: int, cell: Cell, kind: str) -> str:
         return f'<th scope="row"{kind}>{text}</th>'
     number = f' data-value="{cell:.8g}"' if isinstance(cell, int | float) and cell == cell and table.sortable else ""
     return f"<td{kind}{number}>{text}</td>"
+
+
+def _svg_of(picture: Picture, number: int) -> str:
+    """Return the picture as an element of HTML.
+
+    Args:
+        picture: the picture.
+        number: its number on the page.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("a report in HTML needs matplotlib: pip install matplotlib (extra `plot`)") from error
+    out = io.StringIO()
+    settings: Any = {**mpl.rcParamsDefault, **_SETTINGS, "backend": mpl.rcParams["backend"]}
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=picture.size, layout="constrained")
+        picture.draw(figure.subplots())
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _inline(out.getvalue(), number, picture.caption)
+
+
+def _inline(svg: str, number: int, caption: str) -> str:
+    """Remove the header of a file and add the number of the picture to ids, which must be unique on the page."""
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", svg))
+    svg = re.sub(r' id="([^"]+)"', lambda match: f' id="p{number}-{match[1]}"' if match[1] in used else "", svg)
+    svg = re.sub(r"(url\(|href=\")#", rf"\1#p{number}-", svg)
+    svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
+    svg = svg.replace(_INK, "currentColor").replace(_PAPER, "var(--paper)")
+    return re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(caption)}" ', svg, count=1)

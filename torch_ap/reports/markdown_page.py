@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from torch_ap.reports.content import Content, Headline, Part, Picture, Table
+from torch_ap.reports.content import Content, Headline, Picture, Table
 
 
 def document(content: Content) -> str:
@@ -19,7 +19,11 @@ def _lines(content: Content) -> Iterator[str]:
     if content.warnings:
         yield from ("## Warnings", "", *(f"- {_plain(x)}" for x in content.warnings), "")
     for section in content.sections:
-        parts = [list(_render_part(x)) for x in section.parts if not isinstance(x, Picture)]
+        parts = [
+            list(_table(x)) if isinstance(x, Table) else [_plain(x)]
+            for x in section.parts
+            if not isinstance(x, Picture)
+        ]
         if parts:
             yield from (f"## {_plain(section.title)}", "", *(line for part in parts for line in (*part, "")))
     yield f"`{content.source.replace('`', '')}`"
@@ -31,13 +35,6 @@ def _headline(head: Headline, other: str) -> str:
         texts.append(f"{head.level} interval {head.low:.4f} to {head.high:.4f}")
     texts += [f"{name} {x:.4f}" for name, x in (("chance level", head.chance), (_plain(other), head.other)) if x == x]
     return "; ".join(texts)
-
-
-def _render_part(part: Part) -> Iterator[str]:
-    if isinstance(part, Table):
-        yield from _table(part)
-    elif isinstance(part, str):
-        yield _plain(part)
 
 
 def _table(table: Table) -> Iterator[str]:

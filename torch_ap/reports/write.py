@@ -3,7 +3,7 @@
 import errno
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,12 @@ from torch_ap.retrieval.metrics.embeddings import EmbeddingMAP
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
 _FORMS = {".html": html_page, ".htm": html_page, ".md": markdown_page}
+_CONTENTS: dict[type[Any], Callable[[Any, ReportOptions], Content]] = {
+    ItemMetric: items.content_of,
+    EmbeddingMAP: embeddings.content_of,
+    QueryMetric: queries.content_of,
+    DetectionMetric: detections.content_of,
+}
 _NAMES = ("this system", "the other")
 
 
@@ -110,7 +116,7 @@ def report(
 
 def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
     """Check the arguments that do not depend on a result."""
-    if not isinstance(metric, ItemMetric | QueryMetric | EmbeddingMAP | DetectionMetric):
+    if not isinstance(metric, tuple(_CONTENTS)):
         raise_invalid("metric", "must be a metric of torch_ap that has an interval", type(metric).__name__, TypeError)
     if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
         raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
@@ -132,14 +138,8 @@ def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:
     """Return the content with title, names and all warnings, including warnings of the metric."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if isinstance(metric, ItemMetric):
-            content = items.content_of(metric, options)
-        elif isinstance(metric, EmbeddingMAP):
-            content = embeddings.content_of(metric, options)
-        elif isinstance(metric, QueryMetric):
-            content = queries.content_of(metric, options)
-        else:
-            content = detections.content_of(metric, options)
+        content_of = next(x for kind, x in _CONTENTS.items() if isinstance(metric, kind))
+        content = content_of(metric, options)
     texts = [*content.warnings, *(cautions.chance(content.headline) if metric.higher_is_better else [])]
     texts += [str(x.message) for x in caught if issubclass(x.category, UserWarning)]
     system = "" if options.systems == _NAMES else f" of {options.systems[0]}"

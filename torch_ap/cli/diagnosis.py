@@ -1,4 +1,4 @@
-"""``--operating-points`` of the detection commands: a score threshold for each class and for all classes together."""
+"""Further reports on one list of detections: ``--errors`` and ``--operating-points``."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,62 @@ from typing import Any
 
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.class_names import ClassNames, label_names
+from torch_ap.detection import DETECTION_KINDS
 from torch_ap.detection.errors.operating_points import operating_points
+from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.inference.operating_point import ThresholdCriterion
 
-_COLUMNS = ("threshold", "precision", "recall", "f_beta", "tp", "fp", "fn")
+_KINDS = (*DETECTION_KINDS[1:6], "missed", "false_positives", "false_negatives")
+_POINT_COLUMNS = ("threshold", "precision", "recall", "f_beta", "tp", "fp", "fn")
+
+
+class ErrorReport(Report):
+    """Errors of a detector.
+
+    Args:
+        metric: metric of the detector.
+        class_names: names of the classes.
+        per_class: whether to add the errors of each class.
+        ap: name of average precision.
+    """
+
+    def __init__(self, metric: DetectionMetric, class_names: ClassNames, *, per_class: bool, ap: str) -> None:
+        errors = diagnosis.errors(metric, class_names={})  # labels, since two categories may have one name
+        errors.per_class["name"] = label_names(errors.per_class["class"], class_names)
+        self._errors, self._ap = errors.to_dict(), ap
+        self._classes: dict[str, Any] = {}
+        if per_class:
+            columns = self._errors["per_class"].items()
+            self._classes = {ap if name == "ap" else name: x for name, x in columns}
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the table of all classes, then the table by class."""
+        errors, names = self._errors, (self._ap, *_KINDS[:6])
+        rows = [(kind.replace("_", " "), number(errors[kind]), str(errors["counts"][kind])) for kind in _KINDS]
+        title = (
+            f"Errors at IoU {errors['iou_threshold']:g}, background up to {errors['background_threshold']:g}: AP is "
+            f"{number(errors['average_precision'])}, and would be higher by the cost without errors of that kind"
+        )
+        yield Table([("", "cost", "errors"), *rows], title=title)
+        if self._classes:
+            columns = [map(number, self._classes[name]) for name in names]
+            title = "Cost of the errors of each kind in the AP of each class"
+            yield Table([("class", *names), *zip(self._classes["name"], *columns, strict=True)], title=title)
+
+    def records(self) -> Iterator[Sequence[Any]]:
+        """Yield rows of measure, class and value."""
+        errors, classes = self._errors, self._classes
+        yield (f"errors.{self._ap}", "all", errors["average_precision"])
+        yield from ((f"errors.{kind}", "all", errors[kind]) for kind in _KINDS)
+        yield from ((f"errors.{kind}_count", "all", errors["counts"][kind]) for kind in _KINDS)
+        for name in (x for x in classes if x not in ("class", "name")):
+            yield from ((f"errors.{name}", *row) for row in zip(classes["name"], classes[name], strict=True))
+
+    def document(self) -> dict[str, Any]:
+        """Return the errors, with a table of classes if requested."""
+        document = self._errors | {"per_class": self._classes}
+        return {name: x for name, x in document.items() if x or name != "per_class"}
 
 
 class OperatingPointReport(Report):
@@ -34,12 +85,12 @@ class OperatingPointReport(Report):
         args, beta, classes = self._args, f"F{self._all['beta']:g}", self._classes
         limits = {"precision": args.precision, "recall": args.recall}
         rules = [f"{name} of at least {limit:g}" for name, limit in limits.items() if limit is not None]
-        head = [x.replace("f_beta", beta) for x in _COLUMNS]
+        head = [x.replace("f_beta", beta) for x in _POINT_COLUMNS]
         for name in ("recall", "precision"):
             head[head.index(name) + 1 : head.index(name) + 1] = level_heads(args.confidence_level)
         columns = {name: x for name, x in classes.items() if isinstance(x, list)}
         points = [{name: x[k] for name, x in columns.items()} for k in range(len(classes["name"]))]
-        rows = [("all", *_row(self._all)), *((point["name"], *_row(point)) for point in points)]
+        rows = [("all", *_point_cells(self._all)), *((point["name"], *_point_cells(point)) for point in points)]
         title = (
             f"Operating points of {rules[0] if rules else f'the best {beta}'}, at IoU {self._iou_threshold:g}: keep "
             f"scores of at least the threshold{f' ({reason})' if (reason := classes['reason']) else ''}"
@@ -58,10 +109,10 @@ class OperatingPointReport(Report):
         return {"iou_threshold": self._iou_threshold, "all": self._all, "per_class": self._classes}
 
 
-def _row(point: dict[str, Any]) -> list[str]:
+def _point_cells(point: dict[str, Any]) -> list[str]:
     """Return the cells of a point; counts without a threshold are "-"."""
     cells = []
-    for name in _COLUMNS:
+    for name in _POINT_COLUMNS:
         cells.append("-" if point["threshold"] is None else number(point[name]))
         if name in ("precision", "recall"):
             cells += [number(point[f"{name}_{end}"]) for end in ("low", "high")]
