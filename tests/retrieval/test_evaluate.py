@@ -20,8 +20,7 @@ from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.inference import compare_systems_per_query, mean_interval
-from torch_ap.retrieval.runs import measured, names, trec
-from torch_ap.retrieval.runs import tables as nested_dicts
+from torch_ap.retrieval.runs import measured, names, nested, trec
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS, KNOWN, OF_TREC_EVAL, PLAIN, TREC_CONVENTIONS
 
 IR = ("AP", "AP@10", "AP@100", "P@5", "P@10", "R@10", "R@100", "RR", "RR@10", "Rprec", "Success@1", "Success@10")
@@ -156,7 +155,7 @@ def evaluate_both_ways(monkeypatch, *args, **settings):
         warnings.simplefilter("always")
         found = torch_ap.evaluate(*args, **settings)
         with monkeypatch.context() as patched:
-            patched.setattr(nested_dicts, "qrels_of", lambda _: None)
+            patched.setattr(nested, "qrels_of_dicts", lambda _: None)
             wanted = torch_ap.evaluate(*args, **settings)
     half = len(said) // 2
     assert [str(x.message) for x in said[:half]] == [str(x.message) for x in said[half:]]
@@ -292,15 +291,15 @@ def test_columns_by_other_names():
 
 def write_trec(tmp_path):
     paths = tmp_path / "qrels.txt", tmp_path / "run.txt"
-    for path, nested, line in zip(paths, (QRELS, RUN), ("{} 0 {} {}\n", "{} Q0 {} 1 {!r} tag\n"), strict=True):
-        path.write_text("".join(line.format(q, d, x) for q, listed in nested.items() for d, x in listed.items()))
+    for path, dicts, line in zip(paths, (QRELS, RUN), ("{} 0 {} {}\n", "{} Q0 {} 1 {!r} tag\n"), strict=True):
+        path.write_text("".join(line.format(q, d, x) for q, listed in dicts.items() for d, x in listed.items()))
     return paths
 
 
 def write_parquet(tmp_path):
     paths = tmp_path / "qrels.parquet", tmp_path / "run.pq"
-    for path, nested, value in zip(paths, (QRELS, RUN), ("grade", "score"), strict=True):
-        pq.write_table(pa.table(rows(nested, value)), path, row_group_size=100)
+    for path, dicts, value in zip(paths, (QRELS, RUN), ("grade", "score"), strict=True):
+        pq.write_table(pa.table(rows(dicts, value)), path, row_group_size=100)
     return paths
 
 

@@ -10,7 +10,7 @@ from torch_ap.core.base import cached, checks
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import Denominator, MissingQueries
 from torch_ap.core.measures.ties import DENOMINATORS
-from torch_ap.retrieval.runs import names, notes, tables
+from torch_ap.retrieval.runs import names, nested, notes
 from torch_ap.retrieval.runs.judged import Judgements, judgements_of
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
 from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_nested, measure_whole
@@ -196,7 +196,7 @@ def _measure(qrels: Judgements, source: Any, name: str, columns: Mapping[str, st
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         measured = measure_file(with_file_names(qrels.table, path), path, measures, rules)
-    elif qrels.nested is not None and tables.is_run(source):
+    elif qrels.nested is not None and nested.is_run(source):
         measured = measure_nested(qrels.nested, source, measures, rules)
     if measured is None:
         judgements, run = with_common_names(qrels.table, run_of(source, columns, name))

@@ -20,9 +20,10 @@ from torch_ap.core.ranking import builders, segments
 from torch_ap.core.ranking.graded import Relevant, attach_grades
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
-from torch_ap.retrieval.runs import tables
+from torch_ap.retrieval.runs import nested
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
-from torch_ap.retrieval.runs.tables import DocumentCounts, NestedDocuments, NestedQrels, qrels_of
+from torch_ap.retrieval.runs.nested import DocumentCounts, NestedDocuments, NestedQrels
+from torch_ap.retrieval.runs.tables import qrels_of
 from torch_ap.retrieval.runs.trec import Qrels, Run, as_text
 
 _SPARSE_BITS, _LEAST_BITS, _MOST_BITS = 4, 8, 24
@@ -337,7 +338,7 @@ class Judgements:
 
 def judgements_of(source: Any, columns: Mapping[str, str | None]) -> Judgements:
     """Return judgements in any form that :func:`torch_ap.retrieval.runs.tables.qrels_of` accepts."""
-    if (nested_qrels := tables.qrels_of_dicts(source)) is not None:
+    if (nested_qrels := nested.qrels_of_dicts(source)) is not None:
         return Judgements(source, columns, nested_qrels, "`qrels`", list(source))
     table = qrels_of(source, columns)
     return Judgements(table, columns, None, table.path, table.queries)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from torch_ap.core.columns.columns import Progress
-from torch_ap.retrieval.runs import names, tables
+from torch_ap.retrieval.runs import names, nested
 from torch_ap.retrieval.runs.judged import Judged, judge
 from torch_ap.retrieval.runs.names import RequestedMeasure, Result
-from torch_ap.retrieval.runs.tables import DocumentCounts, Nested, NestedQrels
+from torch_ap.retrieval.runs.nested import DocumentCounts, Nested, NestedQrels
 from torch_ap.retrieval.runs.trec import NotGroupedError, Qrels, Run, read_run, run_parts
 
 
@@ -124,11 +124,11 @@ def measure_nested(
 
     Args:
         qrels: judgements.
-        run: a run that passes :func:`torch_ap.retrieval.runs.tables.is_run`.
+        run: a run that passes :func:`torch_ap.retrieval.runs.nested.is_run`.
         measures: the measures.
         rules: conventions.
     """
-    documents = tables.documents_of(qrels, run, rules.convention, rules.complete)
+    documents = nested.documents_of(qrels, run, rules.convention, rules.complete)
     if documents is None:
         return None
     queries = list(documents.qrels.source)

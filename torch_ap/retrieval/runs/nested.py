@@ -1,0 +1,293 @@
+"""Judgements and runs as nested dicts of text, evaluated without conversion to tables.
+
+Only the judged documents of a run are searched individually. The scores of the other documents are sorted, query by
+query.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, repeat
+from operator import eq
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from torch_ap.core.measures.lists import FewHits
+from torch_ap.core.ranking import hit_curve, many_rankings, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
+from torch_ap.retrieval.runs.measure_names import TREC_CONVENTIONS
+
+LARGEST_WHOLE = 1 << 53  # float64 does not represent all larger whole numbers
+Nested: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+_FEW_QUERIES = 16  # up to this number, lists are faster than arrays
+_FEW = 64  # scores up to this number are sorted faster by Python than by NumPy
+_ABSENT = repeat(math.nan)
+_DICT = frozenset((dict,))
+
+
+@dataclass(frozen=True, eq=False)
+class NestedQrels:
+    """Judgements as nested dicts of text and whole numbers.
+
+    Attributes:
+        source: {query: {document: grade}}.
+        grades: J grades, query by query.
+        lengths: number of judgements of each of the S queries.
+    """
+
+    source: Nested
+    grades: list[int]
+    lengths: list[int]
+
+    @cached_property
+    def columns(self) -> tuple[Array, Array]:
+        """Number of the query and grade of each judgement, (J,) int64 each."""
+        return np.arange(len(self.lengths)).repeat(self.lengths), np.array(self.grades, np.int64)
+
+    def restrict_to(self, run: Nested) -> "NestedQrels":
+        """Return the judgements of the queries for which a run has documents."""
+        kept = {query: judged for query, judged in self.source.items() if run.get(query)}
+        return self if len(kept) == len(self.source) else _qrels(kept)
+
+
+def qrels_of_dicts(source: Any) -> NestedQrels | None:
+    """Return judgements that are {query: {document: grade}} of text and whole numbers, not empty; None for others."""
+    if not _is_nested(source):
+        return None
+    qrels = _qrels(source)
+    return qrels if set(map(type, qrels.grades)) == {int} and _are_small(qrels.grades) else None
+
+
+def _qrels(source: Nested) -> NestedQrels:
+    return NestedQrels(source, list(_values(source)), list(map(len, source.values())))
+
+
+def is_run(source: Any) -> bool:
+    """Return whether this is {query: {document: score}} of text and finite numbers, not empty."""
+    if not _is_nested(source):
+        return False
+    try:
+        total = sum(_values(source))
+    except (TypeError, OverflowError):  # whole numbers beyond float64
+        return False
+    if type(total) is float:  # so no score is of NumPy; whole numbers are validated by _count_above
+        return math.isfinite(total)
+    if type(total) is int:
+        return _are_small(list(_values(source)))
+    return set(map(type, _values(source))) == {np.float64} and math.isfinite(total)
+
+
+def _is_nested(source: Any) -> bool:
+    """Return whether this is {text: {text: value}}, not empty."""
+    if not isinstance(source, dict) or not _DICT.issuperset(map(type, source.values())):
+        return False
+    try:  # join raises for names that are not text
+        return bool("".join(source)) and bool("".join(chain.from_iterable(source.values())))
+    except TypeError:
+        return False
+
+
+def _values(source: Nested) -> Iterable[Any]:
+    return chain.from_iterable([listed.values() for listed in source.values()])
+
+
+def _are_small(values: Sequence[int]) -> bool:
+    """Return whether float64 represents all values and the numbers next to them."""
+    return max(values) < LARGEST_WHOLE and min(values) > -LARGEST_WHOLE
+
+
+class DocumentCounts(NamedTuple):
+    """Numbers of documents of the queries with documents.
+
+    Attributes:
+        documents: number of retrieved documents.
+        judged: number of these documents that were judged.
+        has_relevant: whether a judged document is relevant; as a sum, the number of parts of a run.
+        has_hits: whether a retrieved document is relevant; as a sum, the number of parts of a run.
+        by_name: number of queries where the order of names decides a tie of relevant and other documents.
+    """
+
+    documents: int
+    judged: int
+    has_relevant: int
+    has_hits: int
+    by_name: int
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether no retrieved document is relevant, although the judgements contain relevant documents."""
+        return bool(self.has_relevant and not self.has_hits)
+
+
+@dataclass(frozen=True, eq=False)
+class NestedDocuments:
+    """The documents of a run for the queries that count, and their judgements.
+
+    Attributes:
+        qrels: the judgements of the S queries.
+        lengths: number of documents of each of the S queries.
+        places: number of documents above each of the F documents that were judged and retrieved, query by query.
+        grades: their F grades.
+        found: number of such documents of each of the S queries.
+        tied: grades of the documents of each tie group that is ordered by names, 0 without a judgement; a list per
+            query.
+    """
+
+    qrels: NestedQrels
+    lengths: Sequence[int]
+    places: list[int] | Array
+    grades: list[int] | Array
+    found: list[int] | Array
+    tied: Sequence[Sequence[Sequence[int]]] = ()
+
+    def counts(self, level: int) -> DocumentCounts:
+        """Return the numbers of documents; documents with at least this grade are relevant."""
+        by_name = sum(any(min(group) < level <= max(group) for group in groups) for groups in self.tied)
+        hits = max(self.grades, default=-1) if isinstance(self.grades, list) else int(self.grades.max(initial=-1))
+        has_relevant = hits >= level
+        if not has_relevant:
+            query, grade = self.qrels.columns
+            has_relevant = bool(np.array(self.lengths)[query[grade >= level]].any())
+        return DocumentCounts(sum(self.lengths), len(self.places), has_relevant, hits >= level, by_name)
+
+    def short_rankings(self, level: int) -> list[FewHits] | None:
+        """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""
+        if len(self.lengths) > _FEW_QUERIES:
+            return None
+        rankings, last, end = [], 0, 0
+        for n, found, judged in zip(self.lengths, self.found, self.qrels.lengths, strict=True):
+            first, last, start, end = last, last + found, end, end + judged
+            listed = zip(self.places[first:last], self.grades[first:last], strict=True)
+            hits = sorted([x for x in listed if x[1] >= level])
+            ideal = sorted([grade for grade in self.qrels.grades[start:end] if grade >= level], reverse=True)
+            rankings.append(FewHits([x for x, _ in hits], n, len(ideal), [x for _, x in hits], ideal))
+        return rankings
+
+    def curve(self, low: float, high: float = math.inf) -> HitCurve:
+        """Return the rankings, whose hits are the documents with a grade in [low, high)."""
+        query, place, grade = self._retrieved
+        judged, grade_judged = self.qrels.columns
+        hit, relevant = ((x >= low) & (x < high) for x in (grade, grade_judged))
+        query, place, n = query[hit], place[hit], np.array(self.lengths, np.int64)
+        offsets = segments.from_counts(np.bincount(query, minlength=len(n)))
+        ones, hits_above = np.ones(len(query), np.int64), np.arange(len(query)) - offsets[query]
+        m = np.bincount(judged[relevant], minlength=len(n))
+        return hit_curve.from_arrays(ones, ones.copy(), hits_above, place, None, offsets, n, m, untied=True)
+
+    def with_grades(self, curve: HitCurve) -> HitCurve:
+        """Return the curve with all grades above 0; its hits are the documents with such a grade."""
+        grade, (query, judged) = self._retrieved[2], self.qrels.columns
+        query, gained = query[judged > 0], judged[judged > 0]
+        gained = gained[np.lexsort((-gained, query))]
+        return hit_curve.attach_grades(curve, grade[grade > 0].astype(np.float64), gained.astype(np.float64))
+
+    @cached_property
+    def _retrieved(self) -> tuple[Array, Array, Array]:
+        """Query, place and grade of the judged and retrieved documents, (F,) int64 each, by query and place."""
+        query = np.arange(len(self.lengths)).repeat(self.found)
+        place, grade = np.asarray(self.places, np.int64), np.asarray(self.grades, np.int64)
+        order = np.lexsort((place, query))
+        return query, place[order], grade[order]
+
+
+def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: bool) -> NestedDocuments | None:
+    """Return the documents of a run that passes :func:`is_run`.
+
+    Args:
+        qrels: judgements.
+        run: the retrieved documents.
+        convention: how tied scores are ordered; see :func:`torch_ap.retrieval.runs.judged.judge`.
+        complete: whether judged queries without documents count.
+
+    Returns:
+        None if tables are necessary: for tied scores under a tie rule without an order, and for whole numbers that
+        float64 may not represent.
+    """
+    qrels = qrels if complete else qrels.restrict_to(run)
+    rows = [(judged, run.get(query) or {}) for query, judged in qrels.source.items()]
+    if convention == "trec9":
+        rows = [(judged, _round_to_single(listed)) for judged, listed in rows]
+    lengths = [len(listed) for _, listed in rows]
+    short = len(rows) > _FEW_QUERIES and sum(lengths) <= _FEW * len(rows)
+    if short and (documents := _short_documents(qrels, rows, lengths)) is not None:
+        return documents
+    names = [[name for name in judged if name in listed] for judged, listed in rows]
+    places, tied = list[int](), list[list[list[int]]]()
+    for (judged, listed), judged_names in zip(rows, names, strict=True):
+        counts = _count_above(listed, judged_names)
+        if counts is None:
+            return None
+        above, is_tied = counts
+        if is_tied:
+            if convention not in TREC_CONVENTIONS:
+                return None
+            groups = _tie_groups(listed, judged_names)
+            tied.append([[judged.get(name, 0) for name in group] for group in groups if len(group) > 1])
+            before = {name: place for group in groups for place, name in enumerate(sorted(group, reverse=True))}
+            above = [place + before[name] for name, place in zip(judged_names, above, strict=True)]
+        places += above
+    grades = [judged[name] for (judged, _), judged_names in zip(rows, names, strict=True) for name in judged_names]
+    return NestedDocuments(qrels, lengths, places, grades, list(map(len, names)), tied)
+
+
+def _short_documents(
+    qrels: NestedQrels, rows: Sequence[tuple[Nested, Nested]], lengths: Sequence[int]
+) -> NestedDocuments | None:
+    """Return the documents of many short rankings, with arrays; None for tied scores and large whole numbers."""
+    query, grades = qrels.columns
+    listed = [documents for _, documents in rows]
+    scores = np.fromiter(chain.from_iterable([documents.values() for documents in listed]), np.float64, sum(lengths))
+    if np.abs(scores).max(initial=0) >= LARGEST_WHOLE:
+        return None
+    judged = chain.from_iterable([map(documents.get, names, _ABSENT) for names, documents in rows])
+    judged_scores = np.fromiter(judged, np.float64, len(query))
+    retrieved = (judged_scores == judged_scores).nonzero()[0]
+    found = np.bincount(query[retrieved], minlength=len(rows))
+    above, end = many_rankings.count_above(scores, np.array(lengths), judged_scores[retrieved], found)
+    if np.count_nonzero(end - above > 1):
+        return None
+    return NestedDocuments(qrels, lengths, above, grades[retrieved], found)
+
+
+def _round_to_single(listed: Mapping[str, Any]) -> dict[str, float]:
+    with np.errstate(over="ignore"):
+        scores = np.fromiter(listed.values(), np.float64, len(listed)).astype(np.float32)
+    return dict(zip(listed, scores.tolist(), strict=True))
+
+
+def _count_above(listed: Mapping[str, Any], found: Sequence[str]) -> tuple[list[int], bool] | None:
+    """Count the documents above each of some documents.
+
+    Returns:
+        The counts, and whether one of the documents may tie with another; None for integers that float64 may not
+        represent.
+    """
+    scores: Any = [listed[name] for name in found]
+    if len(listed) <= _FEW:
+        ascending: Any = sorted(listed.values())
+        end: Any = [bisect_right(ascending, x) for x in scores]
+        tied = True in map(eq, [ascending[at - 2] for at in end], scores)
+        above = [len(listed) - at for at in end]
+    else:
+        ascending, scores = np.fromiter(listed.values(), np.float64, len(listed)), np.array(scores, np.float64)
+        ascending.sort()
+        end = ascending.searchsorted(scores, "right")
+        tied = bool(np.count_nonzero(ascending[end - 2] == scores))
+        above = (len(listed) - end).tolist()
+    if listed and not -LARGEST_WHOLE < ascending[0] <= ascending[-1] < LARGEST_WHOLE:
+        return None
+    return above, tied
+
+
+def _tie_groups(listed: Mapping[str, Any], found: Sequence[str]) -> list[list[str]]:
+    """Return the names of the documents that share the score of some documents, a list per score."""
+    groups: dict[Any, list[str]] = {listed[name]: [] for name in found}
+    for name, score in listed.items():
+        if score in groups:
+            groups[score].append(name)
+    return list(groups.values())
