@@ -77,8 +77,8 @@ def test_a_measure_over_queries_takes_few_files(tmp_path):
         "interval": True,
         "rules": [0.75, 0.75, 1.0, 0.5],
         "evaluate": {"first": 0.5},
-        "conventions": "The mean over queries of whether the first item is relevant. Of equal scores the item whose "
-        "name is greater comes first, as in trec_eval 10.",
+        "conventions": "The mean over queries of whether the first item is relevant. Items with equal scores are in "
+        "descending order of their names, as in trec_eval 10.",
         "exported": True,
     }
     assert table[:2] == ["measure,group,value", "first,all,0.5"]

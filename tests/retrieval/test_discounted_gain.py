@@ -181,7 +181,7 @@ def test_missing_queries_are_queries_without_retrieved_items():
     skipped = retrieval_normalized_dcg(*given, retrieved=retrieved, missing_queries="skip")
     assert skipped[0] == 1
     assert skipped[1:].isnan().all()
-    with pytest.raises(ValueError, match="not so for 1, 2"):
+    with pytest.raises(ValueError, match="invalid for 1, 2"):
         retrieval_normalized_dcg(*given, retrieved=retrieved, missing_queries="error")
     indexes = torch.tensor([[5, 5], [3, 3], [1, 1]])
     assert retrieval_normalized_dcg(*given, retrieved=retrieved, indexes=indexes).tolist() == [0, 0, 1]

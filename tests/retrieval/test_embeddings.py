@@ -573,7 +573,7 @@ def test_ignore_index_cannot_be_combined_with_a_function():
         ({"query_labels": ["a", "b", "c", "d"]}, r"`query_labels` must be a tensor.*unique.* got list"),
         ({"query_labels": LABELS.float()}, r"`query_labels` must be an integer tensor.* got torch.float32"),
         ({"query_labels": torch.eye(4).long()}, r"`query_labels` .*use `relevance`.* got shape \(4, 4\)"),
-        ({"gallery": X + 1, "gallery_labels": LABELS, "query_groups": LABELS}, "both or neither"),
+        ({"gallery": X + 1, "gallery_labels": LABELS, "query_groups": LABELS}, "must both be None or both be tensors"),
         ({"similarity": "cosin"}, r"`similarity` must be one of 'cosine', .* got 'cosin'"),
         ({"top_k": []}, r"`top_k` .* got \[\]"),
         ({"top_k": [0]}, r"`top_k` .* got \[0\]"),

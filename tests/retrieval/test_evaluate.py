@@ -328,9 +328,15 @@ def test_integers_in_parquet_are_text(tmp_path):
     [
         ({"query": ["q", None], "doc": ["a", "b"], "score": [1.0, 2]}, "row 2: column 'query' must have a value"),
         ({"query": ["q", "q"], "doc": ["a", "b"], "score": [1.0, None]}, "row 2: column 'score' must have a value"),
-        ({"query": ["q", "q"], "doc": ["a", "b"], "score": [1, np.inf]}, "row 2: column 'score' must hold finite"),
-        ({"query": ["q", "q"], "doc": ["a", "b"], "score": ["1", "2"]}, "column 'score' must hold numbers, got string"),
-        ({"query": [0.5, 1.0], "doc": ["a", "b"], "score": [1, 2]}, "column 'query' must hold text or integers, got d"),
+        ({"query": ["q", "q"], "doc": ["a", "b"], "score": [1, np.inf]}, "row 2: column 'score' must contain finite"),
+        (
+            {"query": ["q", "q"], "doc": ["a", "b"], "score": ["1", "2"]},
+            "column 'score' must contain numbers, got string",
+        ),
+        (
+            {"query": [0.5, 1.0], "doc": ["a", "b"], "score": [1, 2]},
+            "column 'query' must contain text or integers, got d",
+        ),
         ({"query": ["q", "q"], "doc": ["a", "a"], "score": [1, 2]}, "line 2: document 'a' occurs a second time"),
         ({"query": ["q", "q"], "dok": ["a", "a"], "score": [1, 2]}, "one column of `document`, named 'doc'"),
     ],
@@ -379,7 +385,7 @@ def test_queries_that_come_again(tmp_path, monkeypatch):
     run.write_text("".join(lines[1:] + lines[:1]))
     wanted = torch_ap.evaluate(QRELS, RUN).to_dict()
     monkeypatch.setattr(trec.columns, "_BLOCK", 700)
-    with pytest.raises(trec.NotGroupedError, match=r"run.txt: the lines of a query must stand together.* 'q0'; `sort"):
+    with pytest.raises(trec.NotGroupedError, match=r"run.txt: the lines of a query must be contiguous.* 'q0'; sort"):
         parts_of(run, 100)
     monkeypatch.setattr(measured, "run_parts", partial(trec.run_parts, lines=100))
     assert torch_ap.evaluate(QRELS, run).to_dict() == pytest.approx(wanted, abs=REORDERED)
@@ -573,7 +579,7 @@ def only(value):
         ((QRELS, only(float("-inf"))), r"must have scores that are finite, as in files, got -inf for document 'd1'"),
         ((QRELS, {"q0": {object(): 1.0}}), r"`run` must name each document by a type with its own text"),
         ((QRELS, RUN, []), r"`measures` must name at least one"),
-        ((QRELS,), r"`run` or `runs` must be given, one of them, got neither"),
+        ((QRELS,), r"exactly one of `run` and `runs` must be given, got neither"),
     ],
 )
 def test_bad_input(given, message):

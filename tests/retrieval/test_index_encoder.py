@@ -112,9 +112,9 @@ def test_two_names_of_one_integer_are_an_error(monkeypatch):
     monkeypatch.setattr(rankings, "_code", len)
     encoder = IndexEncoder()
     encoder(["a", "bb"])
-    with pytest.raises(ValueError, match=r"`names` must have different hashes, not so 'a' and 'c'"):
+    with pytest.raises(ValueError, match=r"`names` must have different hashes, got one hash for 'a' and 'c'"):
         encoder(["ddd", "c"])
-    with pytest.raises(ValueError, match="must be of names that this encoder has seen, got 3"):
+    with pytest.raises(ValueError, match="must be codes of names that this encoder has encoded, got 3"):
         encoder.decode(torch.tensor([1, 3]))
 
 

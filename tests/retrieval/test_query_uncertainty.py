@@ -229,7 +229,9 @@ def test_undefined_requests_raise_by_name():
         assert set(without.summary()) == KEYS - {"map_chance"}
     for words in ({"top_k": 2}, {"max_fpr": 0.5}):
         without = fed(retrieval.RetrievalAUROC(**words, ties="grouped"), *given)
-        with pytest.raises(ValueError, match=r"`ties` has no closed form of the chance level of AUROC with `top_k` or"):
+        with pytest.raises(
+            ValueError, match=r"`ties` must have a closed form of the chance level of AUROC with `top_k` or"
+        ):
             without.chance_level()
         assert set(without.summary()) == {"auroc", "auroc_low", "auroc_high"}
     with pytest.raises(ValueError, match=r"`empty_target_action` must be 'neg' or 'pos' for the chance level of AUROC"):

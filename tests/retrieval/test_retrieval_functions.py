@@ -382,5 +382,5 @@ def test_a_missing_query_without_relevant_items_is_undefined():
 
 
 def test_error_on_undefined():
-    with pytest.raises(ValueError, match="not so for 4"):
+    with pytest.raises(ValueError, match="invalid for 4"):
         functions.retrieval_recall(PREDS, TARGET * 0, indexes=INDEXES + 1, empty_target_action="error")

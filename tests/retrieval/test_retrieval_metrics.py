@@ -211,7 +211,7 @@ def test_missing_queries(missing, value):
     assert metric.per_query()[0].tolist() == ([4, 9] if missing == "neg" else [4])
     strict = RetrievalMAP(missing_queries="error")
     strict.update(num_relevant={9: 1})
-    with pytest.raises(ValueError, match="not so for 9"):
+    with pytest.raises(ValueError, match="invalid for 9"):
         strict.compute()
 
 

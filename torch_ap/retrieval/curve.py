@@ -87,8 +87,8 @@ def retrieval_curve(
         denominator: divisor of AP@k: "min", "relevant" or "found".
         interpolation: interpolation of the average precision: None, a name or recall levels.
         convention: settings of the average precision as one :class:`torch_ap.Convention`, instead of them.
-        ties: see there; also for precision and recall. Interpolated precision uses "grouped" for "expected", whose mean
-            has no closed form.
+        ties: tie rule of average precision, precision and recall. Interpolated precision uses "grouped" for
+            "expected", because the mean over orders has no closed form.
         empty_target_action: values of a query without relevant items: "neg" 0, "pos" 1, "skip" left out, "nan",
             "error".
         missing_queries: values of a query with judgements and without items: "neg" 0, "skip" left out, "error".

@@ -1,6 +1,6 @@
-"""Validation of embeddings and labels, and vectors whose inner products rank items.
+"""Validation of embeddings and labels, vectors whose inner products rank items, and relevance from labels.
 
-Relevance of items to queries from their labels, computed for one tile of pairs at a time.
+The relevance of items to queries is computed for one tile of pairs at a time.
 """
 
 import math
@@ -23,7 +23,7 @@ VALUE_RULES = (
     "`preds` must not contain a row of zeros with similarity='cosine', which is undefined for it",
 )
 LABELS = (*tensors.SCORES, torch.bool)  # dtypes of labels for a function of relevance
-NO_MAGNITUDE = -(1 << 20)  # exponent of zeros, below that of any number
+NO_MAGNITUDE = -(1 << 20)  # exponent of zeros, below the exponent of any number
 _MOST_DIMENSIONS = 3
 _ROWS_OF_CENTRE = 1 << 10
 
@@ -299,7 +299,7 @@ class FunctionRelevance:
         function: maps (b, ...) and (g, ...) labels to (b, g) bool, or to numbers: above 0 relevant, below 0 ignored.
         queries: (Q, ...) labels.
         gallery: (G, ...) labels.
-        own: as of :class:`LabelRelevance`.
+        own: see :class:`LabelRelevance`.
     """
 
     def __init__(self, function: Relevance, queries: Tensor, gallery: Tensor, own: Tensor | None = None) -> None:

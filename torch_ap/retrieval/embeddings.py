@@ -179,7 +179,7 @@ class EmbeddingSettings:
         if gallery is not None:
             tensors.same_device(queries=queries.vectors, gallery=gallery.vectors)
             if (queries.groups is None) != (gallery.groups is None):
-                raise ValueError("`query_groups` and `gallery_groups` must be given both or neither")
+                raise ValueError("`query_groups` and `gallery_groups` must both be None or both be tensors")
             if queries.vectors.shape[1] != gallery.vectors.shape[1]:
                 rule = f"must have {queries.vectors.shape[1]} columns, as `queries` have"
                 raise_invalid("gallery", rule, Plain(f"shape {tuple(gallery.vectors.shape)}"))

@@ -230,8 +230,8 @@ def retrieval_auroc(
             :func:`torch_ap.functional.retrieval_average_precision`.
         target: shape of ``preds``; integers, bool or floats: the relevance of each item.
         top_k: k of at least 1, "relevant" or a list of different ranks: only pairs in the top k count. None for all.
-        max_fpr: the fall-out up to which the area counts, above 0 and at most 1, scaled so that chance is 1/2 and the
-            best value is 1 (McClish); None for the whole area.
+        max_fpr: the highest fall-out of the area, above 0 and at most 1. The area is scaled so that chance is 1/2 and
+            the best value is 1 (McClish). None for the whole area.
         ties: "expected" (mean over all orders of equal scores), "grouped" (a straight line through the group, equal to
             "expected" without ``max_fpr`` and ``top_k``; a group that straddles ``top_k`` has its share above),
             "optimistic", "pessimistic".

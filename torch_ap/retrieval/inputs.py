@@ -47,7 +47,7 @@ class QueryBatch(NamedTuple):
 
     @property
     def copy_key(self) -> Tensor:
-        """Column in which copies of an item, or of a row, must agree."""
+        """Column that must be equal for all copies of an item, or of a row."""
         return self.relevance if self.lengths is None else self.lengths
 
 

@@ -1,7 +1,4 @@
-"""Hit curves with one ranking per query, from the batches of a state.
-
-Query names as integers for metrics.
-"""
+"""Hit curves with one ranking per query, from the batches of a state, and codes of query names for these batches."""
 
 import contextlib
 import hashlib
@@ -24,7 +21,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.inputs import NOT_COUNTED, NOT_RANKED, QueryBatch
 
 _MOST_GAPS = 2  # ids per item in a range of ids that is counted without a sort
-_ITEMS_A_RUN = 4  # mean length from which runs of equal ids are used without a sort
+_ITEMS_A_RUN = 4  # items are sorted by id if the mean run of equal ids is shorter
 _FIRST = np.zeros(1, np.int64)
 
 
@@ -81,7 +78,7 @@ def rank_queries(batch: QueryBatch, *, single: bool = False) -> Rankings:
 def check_batch(batch: QueryBatch) -> None:
     """Raise ValueError if the judgements of a batch contradict one another or the items of the batch.
 
-    The function returns at once without judgements, or on an accelerator, where it would have to wait.
+    The function does nothing without judgements, and on an accelerator, where it would have to wait.
 
     Raises:
         ValueError: as :func:`rank_queries`.
@@ -278,10 +275,10 @@ _UNSTABLE_TEXTS = (" at 0x", "frozenset({")  # addresses and the order of sets d
 class IndexEncoder:
     """Encoder of query names, text or other hashable values, as int64 for ``indexes``.
 
-    The integer is the 64-bit BLAKE2b hash of a name's type and text. It is the same in every process and run, so that
-    the items of a query may be in several batches and processes. Equal numbers, such as 1, 1.0 and True, are one name,
-    also in tuples. An encoder stores its names for :meth:`decode`. Among a million names, two have the same integer
-    with a probability of 1 in 37 million; an encoder that receives both raises an error.
+    The integer is the 64-bit BLAKE2b hash of a name's type and text. Every process and run computes the same
+    integer, so that the items of a query may be in several batches and processes. Equal numbers, such as 1, 1.0 and
+    True, are one name, also in tuples. An encoder stores its names for :meth:`decode`. Among a million names, two have
+    the same integer with a probability of 1 in 37 million; an encoder that receives both raises an error.
 
     Example:
         >>> import torch
@@ -322,7 +319,7 @@ class IndexEncoder:
         for name, code in coded.items():
             if (other := known.setdefault(code, name)) != name:
                 raise ValueError(
-                    f"`names` must have different hashes, not so {short_repr(other)} and {short_repr(name)}"
+                    f"`names` must have different hashes, got one hash for {short_repr(other)} and {short_repr(name)}"
                 )
         self._names = known
         self._codes |= coded  # last: names without a code here are added anew after an interrupt
@@ -340,7 +337,7 @@ class IndexEncoder:
         codes = indexes.tolist()
         for code in codes:
             if code not in self._names:
-                raise_invalid("indexes", "must be of names that this encoder has seen", code)
+                raise_invalid("indexes", "must be codes of names that this encoder has encoded", code)
         return [self._names[code] for code in codes]
 
 
@@ -382,4 +379,4 @@ def _number(name: Any) -> Any:
 
 
 def _raise_for_name(name: Any) -> NoReturn:
-    raise_invalid("names", "must be names that can be text apart in every process", name, TypeError)
+    raise_invalid("names", "must be names with a unique text that is equal in every process", name, TypeError)

@@ -210,7 +210,7 @@ def _raise_for_queries(flags: Any, queries: Tensor, rule: str) -> None:
     if bool(flags.any()):
         shown = queries[flags][:10].tolist()
         more = ", …" if int(flags.sum()) > len(shown) else ""
-        raise ValueError(f"{rule}, not so for {', '.join(map(str, shown))}{more}")
+        raise ValueError(f"{rule}; invalid for {', '.join(map(str, shown))}{more}")
 
 
 def rank_batch(

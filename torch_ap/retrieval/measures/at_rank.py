@@ -1,11 +1,10 @@
 """Measures of counts and of the first hit: precision, recall, F_beta, fall-out, reciprocal rank, hit rate.
 
-A value is NaN if nothing is relevant; fall-out is NaN if everything is. The fall-out of no items is 0, because nothing
-that is not relevant was retrieved.
+A value is NaN if no item is relevant; fall-out is NaN if all items are relevant. The fall-out of a ranking without
+items is 0, because it contains no item that is not relevant.
 
-Measures of the first hit of a ranking: reciprocal rank and hit rate, under each tie rule.
-
-In a group of g items with r hits, t0 items and no hit above it, the first hit has rank t0 + X:
+The reciprocal rank and the hit rate depend on the rank of the first hit and on the tie rule. In a group of g items with
+r hits, t0 items and no hit above it, the first hit has rank t0 + X:
 
 | ties | X |
 |---|---|

@@ -76,7 +76,7 @@ class NormalizedDCG(Measure):
     def describe(self) -> str:
         """Return the definition of the measure."""
         gain = {"linear": "the grade of each item", "exponential": "2^grade - 1 of each item"}[self.gains]
-        return f"nDCG, the sum of {gain} in {self.top} over log2(rank + 1), as a share of that of the ideal order"
+        return f"nDCG, the sum of {gain} in {self.top} over log2(rank + 1), divided by the sum of the ideal order"
 
     def chance_level(
         self,
@@ -85,7 +85,7 @@ class NormalizedDCG(Measure):
         groups: HitCurve | None = None,
         undefined: float | None = None,  # noqa: ARG002
     ) -> Tensor:
-        """Return the mean over random orders, in which each of the n places has the mean gain of the ranked items.
+        """Return the mean over random orders: each of the n places has the mean gain of the ranked items.
 
         Args:
             curve: S rankings with grades.

@@ -56,7 +56,7 @@ class AUROC(Measure):
 
     Attributes:
         top_k: k, "relevant" for m, or None for all items of the ranking.
-        max_fpr: the fall-out up to which the area counts, in (0, 1]; None for all of it.
+        max_fpr: the highest fall-out of the area, in (0, 1]; None for the whole area.
         ties: name of a tie rule.
     """
 
@@ -104,14 +104,14 @@ class AUROC(Measure):
         """
         if not self.has_chance_level:
             raise_invalid(
-                "ties", "has no closed form of the chance level of AUROC with `top_k` or `max_fpr`", self.ties
+                "ties", "must have a closed form of the chance level of AUROC with `top_k` or `max_fpr`", self.ties
             )
         values, rare = super().chance_level(curve), self._is_sometimes_undefined(curve)
         if undefined is None and rare:
             raise ValueError(
-                "`empty_target_action` must be 'neg' or 'pos' for the chance level of AUROC in the top k where all of "
-                "them can be relevant: it is undefined in some orders, and the mean over the queries that have one has "
-                "no closed form"
+                "`empty_target_action` must be 'neg' or 'pos' for the chance level of AUROC if all items in the top k "
+                "can be relevant: AUROC is then undefined in some orders, and the mean over the other orders has no "
+                "closed form"
             )
         if undefined is None or not rare:
             return values

@@ -7,14 +7,14 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
 
 _TREC_ORDERS = {
-    "trec10": "Of equal scores the item whose name is greater comes first, as in trec_eval 10.",
-    "trec9": "Of scores equal in single precision the item whose name is greater comes first, as in trec_eval 9.",
+    "trec10": "Items with equal scores are in descending order of their names, as in trec_eval 10.",
+    "trec9": "Items with equal scores in single precision are in descending order of their names, as in trec_eval 9.",
 }
 _AVERAGES = {
     "macro": "The unweighted mean over {}, each with a ranking of its own.",
     "weighted": "The mean over {}, each weighted by its positives.",
     "micro": "One ranking of all scores of all {}.",
-    "none": "The metric gives one value for each of the {}; the headline is their unweighted mean.",
+    "none": "The metric returns one value for each of the {}; the headline is their unweighted mean.",
 }
 _AGGREGATIONS = {
     "mean": "The mean over queries of",

@@ -22,7 +22,7 @@ class RetrievalPrecision(QueryMetric):
             value of each, or None for all items of a query.
         adaptive_k: whether to divide by n if a query has fewer than k items; without ``top_k``, k is always n.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -63,7 +63,7 @@ class RetrievalRecall(TopKMetric):
         top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such ranks for a
             value of each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -88,7 +88,7 @@ class RetrievalFBeta(QueryMetric):
             value of each, or None for all items of a query.
         beta: weight of recall relative to precision; at least 0, with a finite square.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -126,7 +126,7 @@ class RetrievalRPrecision(QueryMetric):
     Args:
         empty_target_action, ignore_index, aggregation: see :class:`torch_ap.retrieval.QueryMetric`.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -164,7 +164,7 @@ class RetrievalFallOut(TopKMetric):
         top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such ranks for a
             value of each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     With ``missing_queries="neg"``, a query that was judged and has no items counts 0 for every m, which is the best
     value. Use "skip" or "error" if a system must not gain by returning nothing.
@@ -207,7 +207,7 @@ class RetrievalHitRate(TopKMetric):
         top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such ranks for a
             value of each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch

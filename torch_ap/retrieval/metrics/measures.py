@@ -134,7 +134,7 @@ class RetrievalMRR(TopKMetric):
         top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such ranks for a
             value of each, or None for all items of a query.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -161,9 +161,9 @@ class RetrievalAUROC(QueryMetric):
         empty_target_action, ignore_index, aggregation: see :class:`torch_ap.retrieval.QueryMetric`.
         top_k: k of at least 1, "relevant" for the number of relevant items of each query, a list of such ranks for a
             value of each, or None for all items of a query.
-        max_fpr: the fall-out up to which the area counts, above 0 and at most 1; None for the whole area.
+        max_fpr: the highest fall-out of the area, above 0 and at most 1; None for the whole area.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -202,7 +202,7 @@ class RetrievalRankBiasedPrecision(QueryMetric):
             value of each, or None for all items of a query.
         p: persistence: the probability that the reader goes on to the next item, in (0, 1).
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch
@@ -244,7 +244,7 @@ class RetrievalNormalizedDCG(QueryMetric):
             value of each, or None for all items of a query.
         gains: "linear", the grade itself, or "exponential", 2^grade - 1.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, the lowest grade that has a gain, ``missing_queries`` (see there too) and the
+        **kwargs: ``relevance_level``, the lowest grade that has a gain, ``missing_queries`` (see there) and the
             keywords of ``torchmetrics.Metric``.
 
     Example:
@@ -298,7 +298,7 @@ class RetrievalNormalizedDCG(QueryMetric):
             num_relevant: number of items of each query that have a gain; items that are missing have grade 1.
 
         Raises:
-            TypeError, ValueError: see there.
+            TypeError, ValueError: see :meth:`torch_ap.retrieval.QueryMetric.update`.
         """
         self._add(preds, target, indexes, mask, num_relevant, sample_ids, retrieved)
 
@@ -317,8 +317,8 @@ def metric_of_measure(
     Args:
         measure: the measure of each query.
         empty_target_action: see :class:`torch_ap.retrieval.QueryMetric`.
-        aggregation: see there.
-        **settings: the other settings of that class.
+        aggregation: see the same class.
+        **settings: the other settings of the class.
     """
     cls = _CLASSES.get(type(measure))
     if cls is None:

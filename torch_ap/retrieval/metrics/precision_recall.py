@@ -65,7 +65,7 @@ class RetrievalPrecisionRecallCurve(RankedCurve):
         adaptive_k: whether precision beyond the n items of a query is hits / n.
         empty_target_action, ignore_index, aggregation: see :class:`torch_ap.retrieval.QueryMetric`, for each rank.
         ties: "expected" (mean over all orders of equal scores), "grouped", "optimistic" or "pessimistic".
-        **kwargs: ``relevance_level``, ``missing_queries`` (see there too) and the keywords of ``torchmetrics.Metric``.
+        **kwargs: ``relevance_level``, ``missing_queries`` (see there) and the keywords of ``torchmetrics.Metric``.
 
     Example:
         >>> import torch

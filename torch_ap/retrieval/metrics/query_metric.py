@@ -14,7 +14,7 @@ from torch_ap.retrieval.metrics.state import QueryState
 
 
 class QueryMetric(QueryState):
-    """A measure of each query, aggregated over queries: the metric for measures without a class, also your own.
+    """A measure of each query, aggregated over queries, for measures without a class and for custom measures.
 
     The state contains the data of the batches: scores in their dtype, a byte per item for relevance, the indexes, and
     for a measure of grades also the grades, in float64. In a ``MetricCollection``, metrics with the same
@@ -85,7 +85,7 @@ class QueryMetric(QueryState):
         """Return the queries that count in the aggregate, ascending, and the value of each; of all processes.
 
         Returns:
-            (Q,) int64 ids, row numbers if no indexes were given; and (Q,) values in [0, 1], or (Q, K) if ``top_k`` is a
+            (Q,) int64 ids, row numbers without ``indexes``; and (Q,) values in [0, 1], or (Q, K) if ``top_k`` is a
             list, in the dtype of ``compute()``. NaN only for ``empty_target_action="nan"``, and with several k if a
             query is left out at that k.
 

@@ -143,14 +143,15 @@ def compare(
     :func:`torch_ap.inference.metric.compare`.
 
     Args:
-        other, confidence_level, method, generator, chunk_size, progress: as there.
+        other, confidence_level, method, generator, chunk_size, progress: see :func:`torch_ap.inference.metric.compare`.
         n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_per_query`.
 
     Returns:
         :class:`torch_ap.inference.QueryComparison` on the metric's device, the ends of the interval within [-1, 1].
 
     Raises:
-        TypeError, ValueError: as there, and if no query has a value or the value of a query is NaN.
+        TypeError, ValueError: for invalid arguments or different settings; if no query has a value, or the value of
+            a query is NaN.
 
     Example:
         >>> import torch

@@ -90,7 +90,7 @@ class QueryState(RankingMetric):
     _peer_states = _peer_arguments = ("preds", "target", "indexes")
     _settings_of_update = "`ignore_index`, `relevance_level`"
 
-    if TYPE_CHECKING:  # torch.jit would compile what it reads here
+    if TYPE_CHECKING:  # torch.jit compiles the annotations of a class
         _settings: MeasureSettings
 
     query_scores: list[Tensor]
@@ -248,7 +248,9 @@ class QueryState(RankingMetric):
 
     def _judgements_alone(self, num_relevant: dict[int, int]) -> QueryBatch:
         if self._accumulated()[ROWS]:
-            raise ValueError("`num_relevant` as a dict needs `indexes`, which name the queries; for rows give a tensor")
+            raise ValueError(
+                "`num_relevant` as a dict requires `indexes`, which name the queries; for rows pass a tensor"
+            )
         queries, counts = judgements_by_query(num_relevant, self.device)
         empty = torch.empty(0, dtype=torch.int64, device=self.device)
         return QueryBatch(empty, empty, judged_queries=queries, judged_counts=counts)
@@ -257,12 +259,12 @@ class QueryState(RankingMetric):
 
     @property
     def preds(self) -> list[Tensor]:
-        """The scores of all items that count, flat tensors in the order they came."""
+        """The scores of all items that count, as flat tensors in the order of the updates."""
         return [x[flags] for x, flags in zip(listed(self.query_scores), self._item_flags, strict=True)]
 
     @property
     def target(self) -> list[Tensor]:
-        """Whether each item of ``preds`` is relevant, int64 of 0 and 1; of nDCG its grade, float64, 0 for no gain."""
+        """Relevance of each item of ``preds``, int64 of 0 and 1; for nDCG its grade, float64, 0 without a gain."""
         relevant = [x[flags].long() for x, flags in zip(listed(self.query_relevance), self._item_flags, strict=True)]
         if GRADES not in self._lists:
             return relevant
@@ -271,7 +273,7 @@ class QueryState(RankingMetric):
 
     @property
     def indexes(self) -> list[Tensor]:
-        """The query of each item of ``preds``: int64; the row, where rows were given."""
+        """The query of each item of ``preds``: int64; without indexes its row."""
         indexes = listed(self.query_indexes)
         if len(self.row_lengths):
             lengths = arrays.concatenate(listed(self.row_lengths))
@@ -335,4 +337,4 @@ def _error_until_reset() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{error}. Call `reset()` before the metric is used on") from None
+        raise ValueError(f"{error}. Call `reset()` before the next update") from None

@@ -141,7 +141,7 @@ def evaluate(
     """
     plan = _plan(measures, relevance_level, ties, denominator, missing_queries, confidence_level)
     if (run is None) == (runs is None):
-        raise ValueError(f"`run` or `runs` must be given, one of them, got {'neither' if run is None else 'both'}")
+        raise ValueError(f"exactly one of `run` and `runs` must be given, got {'neither' if run is None else 'both'}")
     columns = {"query": query, "document": document, "grade": grade, "score": score}
     judgements = judgements_of(qrels, columns)
     sources = {"run": run} if runs is None else _runs_by_name(runs)

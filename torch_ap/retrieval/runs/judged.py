@@ -1,7 +1,4 @@
-"""A run and its judgements as a hit curve with one ranking per query, by the rules of trec_eval or of this package.
-
-Judgements in any form, and their counts.
-"""
+"""A run and its judgements as a hit curve with one ranking per query, by the rules of trec_eval or of this package."""
 
 import math
 from collections.abc import Mapping
@@ -36,11 +33,11 @@ class Listed:
     Attributes:
         qrels: the judgements.
         run: the retrieved documents.
-        lines: (N,) int64, the places of the documents of judged queries in the run.
+        lines: (N,) int64, the lines of the run with documents of judged queries.
         scores: (N,) scores of these documents.
-        number: (N,) int64, the place of their query in ``qrels.queries``.
+        number: (N,) int64, the index of their query in ``qrels.queries``.
         by_document: whether tied documents are in descending order of their ids, as in trec_eval.
-        chosen: (S,) int64, the places in ``qrels.queries`` of the evaluated queries.
+        chosen: (S,) int64, the indices of the evaluated queries in ``qrels.queries``.
         by_name: number of queries where names decide ties, by the lowest relevant grade; set by :meth:`curve`.
     """
 

@@ -50,7 +50,7 @@ class NestedQrels:
         return np.arange(len(self.lengths)).repeat(self.lengths), np.array(self.grades, np.int64)
 
     def restrict_to(self, run: Nested) -> "NestedQrels":
-        """Return the judgements of the queries for which a run has documents."""
+        """Return the judgements of the queries with documents in a run."""
         kept = {query: judged for query, judged in self.source.items() if run.get(query)}
         return self if len(kept) == len(self.source) else _qrels(kept)
 

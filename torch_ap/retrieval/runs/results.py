@@ -1,7 +1,4 @@
-"""Results of one run or several: means, intervals, values per query, and tables.
-
-Tables of results as text, Markdown and LaTeX.
-"""
+"""Results of one run or several: means, intervals, values per query, and tables as text, Markdown and LaTeX."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence

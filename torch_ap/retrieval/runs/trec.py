@@ -1,12 +1,8 @@
-"""TREC's two files: judgements ("qrels") and runs, read into columns.
+"""Judgements ("qrels") and runs as columns, from TREC's two files, text or Parquet.
 
 A line of qrels is ``query iteration document relevance``. A line of a run is ``query Q0 document rank score tag``. The
 iteration, ``Q0``, the rank and the text after the tag are ignored. Parquet has the same columns, named as in
 :data:`torch_ap.retrieval.runs.measure_names.COLUMNS`; integers that name queries or documents become text.
-
-TREC's columns in a table: their names, and the columns of Parquet, read as from text.
-
-Documents listed for queries: judgements ("qrels") and runs, as columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -76,7 +72,7 @@ def _text(path: Path | str, column: Any, name: str, number: Array) -> Array:
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     if not (text or types.is_integer(kind)):
-        raise ValueError(f"{path}: column {short_repr(name)} must hold text or integers, got {kind}")
+        raise ValueError(f"{path}: column {short_repr(name)} must contain text or integers, got {kind}")
     _check_complete(path, column, name, number)
     column = column.cast("large_string")
     _, offsets, data = column.buffers()
@@ -91,14 +87,14 @@ def _values(path: Path | str, column: Any, name: str, number: Array, *, whole: b
     types = pyarrow().types
     rule = "integers" if whole else "numbers"
     if not (types.is_integer(column.type) or (types.is_floating(column.type) and not whole)):
-        raise ValueError(f"{path}: column {short_repr(name)} must hold {rule}, got {column.type}")
+        raise ValueError(f"{path}: column {short_repr(name)} must contain {rule}, got {column.type}")
     _check_complete(path, column, name, number)
     values: Array = column.cast("int64" if whole else "float64", safe=whole).to_numpy(zero_copy_only=False)
     wrong = ~np.isfinite(values)
     if wrong.any():
         place = int(wrong.argmax())
         where = f"{path}, row {number[place]}: column {short_repr(name)}"
-        raise ValueError(f"{where} must hold finite numbers, got {values[place]}")
+        raise ValueError(f"{where} must contain finite numbers, got {values[place]}")
     return values
 
 
@@ -121,7 +117,7 @@ class Table:
     Attributes:
         path: path of the file, or the name of another source in messages.
         queries: Q names, in order of first occurrence; text, if read from a file.
-        query: (N,) int64, the place of each line's query in ``queries``.
+        query: (N,) int64, the index of each line's query in ``queries``.
         documents: (N,) byte strings of fixed width, if read from a file; else int64, or objects of one type.
         key: (N,) uint64 hashes of query and document; equal for equal pairs.
     """
@@ -186,7 +182,7 @@ def keys_of(queries: Array, query: Array, documents: Array) -> Array:
 
     Args:
         queries: (Q,) numbers of 64 bits, or byte strings padded with zeros to words of 8 bytes.
-        query: (N,) the place of each document's query.
+        query: (N,) the index of each document's query.
         documents: (N,) of the type of the queries.
     """
     return _hashes(documents, _hashes(queries, _MIX)[query])
@@ -318,8 +314,8 @@ class NotGroupedError(ValueError):
 
     def __init__(self, path: Path | str, query: bytes) -> None:
         super().__init__(
-            f"{path}: the lines of a query must stand together in a run that is read in parts, not so for "
-            f"{short_repr(query.decode())}; `sort -s -k 1,1` brings them together"
+            f"{path}: the lines of a query must be contiguous in a run that is read in parts, got separated "
+            f"lines of {short_repr(query.decode())}; sort them with `sort -s -k 1,1`"
         )
 
 
