@@ -370,7 +370,7 @@ def test_a_run_in_parts_is_the_run(tmp_path, monkeypatch):
     assert [x for part in parts for x in part.documents.tolist()] == whole.documents.tolist()
     qrels = trec.read_qrels(tmp_path / "qrels.txt")
     measures = [x for name in EVERY for x in names.requested_measures(name)]
-    found, wanted = (measured.measure(qrels, x, measures, measured.Rules()) for x in (parts, [whole]))
+    found, wanted = (measured.measure(qrels, x, measured.Rules(measures)) for x in (parts, [whole]))
     assert found.results.keys() == wanted.results.keys() == set(EVERY)
     for name, one in found.results.items():
         assert one.queries == wanted.results[name].queries

@@ -167,12 +167,12 @@ def _measure(
     args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[RequestedMeasure]
 ) -> tuple[Measured, Levels]:
     """Return the measures of a run, and the judged run if intervals or a page need it."""
-    rules, judged = Rules(args.convention, args.complete), Levels()
+    rules, judged = Rules(measures, args.convention, args.complete), Levels()
     with Bar(path) as bar:
         if args.interval or args.report:
-            measured, judged = measure_whole(qrels, read_run(path, progress=bar), measures, rules)
+            measured, judged = measure_whole(qrels, read_run(path, progress=bar), rules)
         else:
-            measured = measure_file(qrels, path, measures, rules, bar)
+            measured = measure_file(qrels, path, rules, bar)
     is_empty = bool(qrels.queries) and not measured.unjudged
     if (reason := measured.failure_reason(len(qrels.queries), qrels.path, path)) and not (
         is_empty and args.allow_empty

@@ -32,15 +32,13 @@ class _Plan:
     """The settings of :func:`torch_ap.evaluate`.
 
     Attributes:
-        measures: requested measures.
-        rules: conventions.
+        rules: measures and conventions.
         missing_queries: value of a judged query without documents.
         confidence_level: nominal coverage of the intervals.
         conventions: (requested name, description of the measure).
         notes: on names that have several meanings.
     """
 
-    measures: tuple[RequestedMeasure, ...]
     rules: Rules
     missing_queries: str
     confidence_level: float
@@ -148,7 +146,7 @@ def evaluate(
     measured = {name: _measure(judgements, source, name, columns, plan) for name, source in sources.items()}
     counted = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
     of_runs = {name: list(notes.run_notes(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
-    of_all = [*notes.judgement_notes(judgements, counted, plan.measures), *plan.notes]
+    of_all = [*notes.judgement_notes(judgements, counted, plan.rules.measures), *plan.notes]
     if runs is not None:
         of_all = [*notes.left_out_notes(judgements, counted), *of_all]
     evaluations = {
@@ -192,15 +190,15 @@ def _runs_by_name(runs: Any) -> dict[str, Any]:
 
 
 def _measure(qrels: Judgements, source: Any, name: str, columns: Mapping[str, str | None], plan: _Plan) -> Measured:
-    (measures, rules), path, measured = (plan.measures, plan.rules), f"`{name}`", None
+    path, measured = f"`{name}`", None
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        measured = measure_file(with_file_names(qrels.table, path), path, measures, rules)
+        measured = measure_file(with_file_names(qrels.table, path), path, plan.rules)
     elif qrels.nested is not None and nested.is_run(source):
-        measured = measure_nested(qrels.nested, source, measures, rules)
+        measured = measure_nested(qrels.nested, source, plan.rules)
     if measured is None:
         judgements, run = with_common_names(qrels.table, run_of(source, columns, name))
-        measured = measure_whole(judgements, run, measures, rules)[0]
+        measured = measure_whole(judgements, run, plan.rules)[0]
     if reason := measured.failure_reason(len(qrels.queries), qrels.path, path):
         raise ValueError(reason)
     return measured
@@ -238,8 +236,7 @@ def _validated_plan(
         checks.positive_int("relevance_level", x.level)
         names.check(x.name, ties)
     return _Plan(
-        tuple(measures.values()),
-        Rules(ties, missing_queries == "neg", denominator),
+        Rules(tuple(measures.values()), ties, missing_queries == "neg", denominator),
         missing_queries,
         checks.open_fraction("confidence_level", confidence_level),
         tuple((x.requested_name, names.meaning(x.name, ties, denominator)) for x in measures.values()),

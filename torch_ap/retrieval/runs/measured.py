@@ -17,14 +17,16 @@ from torch_ap.retrieval.runs.trec import NotGroupedError, Qrels, Run, read_run, 
 
 
 class Rules(NamedTuple):
-    """Conventions of an evaluation.
+    """Measures and conventions of an evaluation.
 
     Attributes:
+        measures: requested measures, at least one.
         convention: how tied scores are ordered; see :func:`torch_ap.retrieval.runs.judged.judge`.
         complete: whether judged queries without documents count, as with ``trec_eval -c``.
         denominator: divisor of AP@k.
     """
 
+    measures: Sequence[RequestedMeasure]
     convention: str = "trec10"
     complete: bool = False
     denominator: str = "relevant"
@@ -66,34 +68,32 @@ class Measured:
         return f"{path}: {alone} {qrels}" if self.unjudged else f"{path}: contains no documents"
 
 
-def measure_file(
-    qrels: Qrels, path: str, measures: Sequence[RequestedMeasure], rules: Rules, progress: Progress | None = None
-) -> Measured:
+def measure_file(qrels: Qrels, path: str, rules: Rules, progress: Progress | None = None) -> Measured:
     """Return the measures of a run in a file, read in parts if the lines of each query are contiguous."""
     try:
-        return measure(qrels, run_parts(path, progress=progress), measures, rules)
+        return measure(qrels, run_parts(path, progress=progress), rules)
     except NotGroupedError:
         if not Path(path).is_file():
             raise
-    return measure_whole(qrels, read_run(path, progress=progress), measures, rules)[0]
+    return measure_whole(qrels, read_run(path, progress=progress), rules)[0]
 
 
-def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[RequestedMeasure], rules: Rules) -> Measured:
+def measure(qrels: Qrels, parts: Iterable[Run], rules: Rules) -> Measured:
     """Return the measures of a run in parts of whole queries, at least one part."""
     measured = []
     for part in parts:
-        measured.append(measure_whole(qrels, part, measures, rules._replace(complete=False))[0])
+        measured.append(measure_whole(qrels, part, rules._replace(complete=False))[0])
     absent = set[Any].intersection(*(set(x.missing) for x in measured))
     missing = [query for query in qrels.queries if query in absent]
     results = [x.results for x in measured]
     if missing and rules.complete:
-        empty = measure_whole(qrels, part.emptied, measures, rules)[0].results
+        empty = measure_whole(qrels, part.emptied, rules)[0].results
         results.append({name: result.reorder(missing) for name, result in empty.items()})
     counted = [query for query in qrels.queries if rules.complete or query not in absent]
     return Measured(
         {
             x.requested_name: _concatenate([result[x.requested_name] for result in results]).reorder(counted)
-            for x in measures
+            for x in rules.measures
         },
         part.tag,
         missing,
@@ -103,9 +103,7 @@ def measure(qrels: Qrels, parts: Iterable[Run], measures: Sequence[RequestedMeas
     )
 
 
-def measure_whole(
-    qrels: Qrels, run: Run, measures: Sequence[RequestedMeasure], rules: Rules
-) -> tuple[Measured, dict[int, Judged]]:
+def measure_whole(qrels: Qrels, run: Run, rules: Rules) -> tuple[Measured, dict[int, Judged]]:
     """Return the measures of a whole run, and the judged run by the lowest relevant grade."""
 
     def judge_at(level: int) -> Judged:
@@ -114,19 +112,16 @@ def measure_whole(
     known, present = set(qrels.queries), {run.queries[place] for place in np.unique(run.query).tolist()}
     missing, unjudged = [x for x in qrels.queries if x not in present], sum(x not in known for x in run.queries)
     first_scores = run.scores[run.query == 0].tolist()
-    return _measure_levels(judge_at, measures, rules.denominator, run.tag, missing, unjudged, first_scores)
+    return _measure_levels(judge_at, rules, run.tag, missing, unjudged, first_scores)
 
 
-def measure_nested(
-    qrels: NestedQrels, run: Nested, measures: Sequence[RequestedMeasure], rules: Rules
-) -> Measured | None:
+def measure_nested(qrels: NestedQrels, run: Nested, rules: Rules) -> Measured | None:
     """Return the measures of a run of nested dicts, without tables; None if tables are necessary.
 
     Args:
         qrels: judgements.
         run: a run that passes :func:`torch_ap.retrieval.runs.nested.is_run`.
-        measures: the measures.
-        rules: conventions.
+        rules: measures and conventions.
     """
     documents = nested.documents_of(qrels, run, rules.convention, rules.complete)
     if documents is None:
@@ -138,13 +133,12 @@ def measure_nested(
 
     missing, unjudged = [x for x in qrels.source if not run.get(x)], len(run.keys() - qrels.source.keys())
     first_scores = list(next(iter(run.values())).values())
-    return _measure_levels(judge_at, measures, rules.denominator, "", missing, unjudged, first_scores)[0]
+    return _measure_levels(judge_at, rules, "", missing, unjudged, first_scores)[0]
 
 
 def _measure_levels(
     judge_at: Callable[[int], Judged],
-    measures: Sequence[RequestedMeasure],
-    denominator: str,
+    rules: Rules,
     tag: str,
     missing: list[Any],
     unjudged: int,
@@ -154,13 +148,13 @@ def _measure_levels(
 
     Args:
         judge_at: function that judges the run at a lowest relevant grade.
-        measures: the measures.
-        denominator: divisor of AP@k.
+        rules: measures and conventions.
         tag: see :class:`Measured`.
         missing: see there.
         unjudged: see there.
         first_scores: scores of the first query.
     """
+    measures, denominator = rules.measures, rules.denominator
     judged = {level: judge_at(level) for level in dict.fromkeys(x.level for x in measures)}
     by_level = {
         level: names.evaluate(at_level, [x.name for x in measures if x.level == level], denominator=denominator)
