@@ -65,7 +65,7 @@ def test_the_order_of_merging_changes_no_bit(generator):
 
 
 def test_other_objects_do_not_merge():
-    with pytest.raises(ValueError, match="`metrics` must hold one metric at least"):
+    with pytest.raises(ValueError, match="`metrics` must contain at least one metric"):
         torch_ap.merge([])
     with pytest.raises(TypeError, match=r"`metrics\[1\]` must be a metric of torch_ap, got 'int'"):
         torch_ap.merge([torch_ap.BinaryAveragePrecision(), 3])
@@ -148,11 +148,11 @@ HEADER = {"class": "BinaryAveragePrecision", "updates": 1, "order": "little"}
             "states of the",
         ),
         ({**HEADER, "states": []}, b"more", "nothing else"),
-        ({**HEADER, "states": []}, b"", "none that updates make"),
+        ({**HEADER, "states": []}, b"", "not the state of valid updates"),
         (
             {**HEADER, "states": [["scores", "float32", [1], 4, False]]},
             struct.pack("<f", math.nan),
-            "none that updates",
+            "not the state of valid updates",
         ),
     ],
 )

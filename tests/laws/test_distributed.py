@@ -138,7 +138,7 @@ def check_what_contradicts(rank):
             (queries(), rows),
             (queries(), (*rows, None), {"num_relevant": indexes[1:3] + 2}),
         ],
-        r"same settings.* ranks 0 and 1": [
+        r"same settings.* processes 0 and 1": [
             (binary(ignore_index=7), (preds, target)),
             (binary(thresholds=9), (preds, target)),
         ],

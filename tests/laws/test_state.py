@@ -296,7 +296,7 @@ def test_invalid_states_raise_and_change_nothing(row):
             continue
         if fault != "foreign":  # torch raises itself with strict loading
             message = str(error_message(lambda state=state: load(metric, state)))
-            assert "metric: `state_dict` is none that updates make: " in message, (fault, message)
+            assert "metric: `state_dict` is not the state of valid updates: " in message, (fault, message)
             assert metric._computed is not None
         assert "`incoming_state" in str(error_message(lambda state=state: metric.merge_state(state))), fault
         assert_state(metric, before)
@@ -354,7 +354,7 @@ def test_unreadable_checkpoints_of_torchmetrics_raise():
         metric = torch_ap.BinaryAveragePrecision(**settings)
         metric.update(*batch)
         value = metric.compute()
-        with pytest.raises(RuntimeError, match=r"states \['confmat'\] .*torchmetrics' class .*cannot be read"):
+        with pytest.raises(RuntimeError, match=r"states \['confmat'\] .*torchmetrics' class .*cannot be loaded"):
             load(metric, counts)
         assert metric.compute() == value
     items = theirs("BinaryAveragePrecision", {}, [batch]).state_dict()
@@ -363,7 +363,7 @@ def test_unreadable_checkpoints_of_torchmetrics_raise():
     assert binned.counts.sum() == 2
     with pytest.raises(RuntimeError, match=r"`target` .*from 0 to 1"):
         load(torch_ap.BinaryAveragePrecision(), {**items, "target": [torch.tensor([0, 3])]})
-    with pytest.raises(RuntimeError, match=r"states .*'groundtruth_box'.* cannot be read"):
+    with pytest.raises(RuntimeError, match=r"states .*'groundtruth_box'.* cannot be loaded"):
         load(torch_ap.MeanAveragePrecision(), {"detection_box": [], "groundtruth_box": [], "detection_scores": []})
 
 

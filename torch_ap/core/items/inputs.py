@@ -45,7 +45,7 @@ class Batch(NamedTuple):
     broken: Tensor | None = None
 
 
-_PROBED_ROWS = 64
+_PROBED_ROWS = 64  # usual scores are recognized by their first rows
 _MIN_ITEMS = 1000  # fewer items can have two distinct scores by chance or on purpose
 _MIN_BINS = 100  # with fewer bins, two of them can contain many distinct scores
 _SUM_TOLERANCE = 0.02  # rounding error of the sum of 1,000 bfloat16 probabilities
@@ -54,7 +54,7 @@ _FEW_IGNORED = 4  # with up to one ignored item in 4, ranking all items is faste
 
 @dataclass(frozen=True)
 class ClassificationInputs:
-    """Input format of one metric, the same for every batch; no decision depends on a batch's values.
+    """Input format of one metric. It is the same for every batch and does not depend on the values of a batch.
 
     Attributes:
         width: None for one ranking of (N, ...) scores, else C for (N, C, ...) scores.
@@ -98,7 +98,7 @@ class ClassificationInputs:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether batches are one ranking without normalization, in which all items with target 0 or 1 count."""
+        """Whether batches are one ranking without normalization whose items with target 0 or 1 all count."""
         usual = self.ignore_index not in (0, 1) and not self.normalizes and self.scores_in != "half"
         return self.width is None and usual
 
@@ -159,7 +159,7 @@ class ClassificationInputs:
         return self._check_values(*batch[:3], ignored) if self.check_values else None
 
     def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
-        """Return which items, or entries of labels, have a NaN score to ignore; on CPU None if there are none."""
+        """Return which items, or scores of labels, are ignored because of NaN; on CPU None if no score is NaN."""
         if self.nan_strategy == "error" or not preds.is_floating_point() or not preds.numel():
             return None
         on_cpu = preds.device.type == "cpu"
@@ -168,16 +168,16 @@ class ClassificationInputs:
         missing = preds.isnan().any(1) if self.classes else preds.isnan()
         missing = missing if ignored is None else missing & ~ignored
         if on_cpu and self.nan_strategy == "warn" and bool(missing.any()):
-            warn_caller(f"`preds` hold NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
+            warn_caller(f"`preds` contain NaN; {self._left_out}: {int(missing.sum())}", UserWarning)
         return missing
 
     @property
     def _left_out(self) -> str:
-        what = "items" if self.classes or self.width is None else "scores"
-        return f"by `nan_strategy='warn'`, {what} left out"
+        unit = "items" if self.classes or self.width is None else "scores"
+        return f"by `nan_strategy='warn'`, {unit} left out"
 
     def without_nan(self, broken: Tensor | None) -> Tensor | None:
-        """Return the broken rules without NaN scores if these only cause a warning, which is raised now."""
+        """Return the broken rules; NaN scores that only cause a warning are removed, and the warning is raised."""
         if broken is None or self.nan_strategy != "warn":
             return broken
         if bool(broken[tensors.NAN_SCORE]):
@@ -186,7 +186,7 @@ class ClassificationInputs:
 
     def warn_of_nan(self) -> None:
         """Warn about NaN scores that were ignored on an accelerator, without their number."""
-        warn_caller(f"`preds` held NaN; {self._left_out}", UserWarning)
+        warn_caller(f"`preds` contained NaN; {self._left_out}", UserWarning)
 
     def _check_form(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> None:
         tensors.scores("preds", preds)
@@ -259,7 +259,7 @@ def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> 
 
 
 def add_to_bins(totals: Tensor, batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> bins.Sum:
-    """Return the sum of earlier counts and ``bins_of`` a batch."""
+    """Return the sum of earlier counts and the counts of a batch, as :func:`bins_of` returns them."""
     kept = counted(batch.target) if ignoring else None
     return bins.add(totals, batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
 
@@ -267,7 +267,7 @@ def add_to_bins(totals: Tensor, batch: Batch, thresholds: bins.Bins | Tensor, *,
 def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCurve:
     """Return the curves of columns with ignored items, which are rankings of unequal length.
 
-    If only the hits matter and few items are ignored, these are ranked last and then removed.
+    If only hits become entries and few items are ignored, the ignored items are ranked last and then removed.
     """
     items, columns = batch.scores.shape
     counts = kept.sum(0)
@@ -300,9 +300,9 @@ def _lowest(dtype: torch.dtype) -> float:
 
 
 def _sigmoid(logits: Tensor) -> Tensor:
-    """Return the sigmoid; on CPU with NumPy, so that ties remain.
+    """Return the sigmoid; on CPU with NumPy, so that equal logits give equal scores.
 
-    torch computes the last few values of an array in another way, which may change the last bit. Equal scores would no
+    torch computes the last few values of an array in another way, which can change the last bit. Equal logits would no
     longer tie, and the value would depend on the batches.
     """
     if logits.device.type != "cpu":
@@ -331,7 +331,7 @@ def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
 def warn_of_two_scores(inputs: ClassificationInputs, parts: Sequence[Batch]) -> bool:
     """Warn if a large sample has exactly two distinct scores, a sign of thresholded predictions.
 
-    The scores of the first items almost always suffice, so that the others are not read.
+    The scores of the first items almost always suffice. The others are then not read.
 
     Args:
         inputs: input settings; ``check_values=False`` turns the check off.

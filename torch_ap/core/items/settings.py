@@ -1,7 +1,4 @@
-"""Computation of an average precision from batches, shared by functions and classes of the same name.
-
-Validated settings of an average precision from the arguments of functions and metrics.
-"""
+"""Settings of an average precision from the arguments of functions and metrics, and the steps from batch to value."""
 
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
@@ -160,7 +157,7 @@ class APSettings:
         return adaptive.empty_sketch((self.average != "micro" and self.inputs.width) or 1, self.bins.size, device)
 
     def sketched(self, sketch: Tensor, validated: Batch) -> Tensor:
-        """Return the sketch with the items of a batch added."""
+        """Return the sketch after adding the items of a batch."""
         assert self.bins is not None
         return classification.add_batch(sketch, self.rankings(validated), self.bins, ignoring=self.inputs.ignoring)
 
@@ -186,7 +183,7 @@ class APSettings:
         return self.convention.bounds(curve).estimate if self.mixed else self.convention(curve)
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """Return the AP with undefined values replaced, averaged: 0-d, or (C,) without an average."""
+        """Return the averaged AP, with undefined values replaced: 0-d, or (C,) without an average."""
         if curve.weighted:  # merged states and compute groups were validated by another metric
             self.validate_weights()
         if self.mixed:
@@ -215,7 +212,7 @@ class APSettings:
             )
 
     def averaged(self, each: Tensor, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
-        """Return a measure with undefined values replaced, averaged like AP: 0-d, or (C,) without an average."""
+        """Replace undefined values of a measure, and average it like AP: 0-d, or (C,) without an average."""
         action, what = self.action_on_empty, "class" if self.inputs.classes else "label"
         each = averaging.fill_undefined(each, curve, action, warn=warn and self.empty_target_action is None, what=what)
         if self.inputs.width is None or self.average == "micro":

@@ -10,22 +10,21 @@ M = TypeVar("M", bound=RankingMetric)
 
 
 def merge(metrics: Iterable[M]) -> M:
-    """Return one metric with the items of several metrics in their order; the metrics do not change.
+    """Return one metric with the items of several metrics, in their order; the metrics do not change.
 
     Args:
-        metrics: at least one metric, all of one class and the same settings: metrics of array jobs, of tasks of Spark
-            or Ray, or of any shards of the data, made by ``from_bytes`` if they come from other processes.
+        metrics: at least one metric; all have one class and the same settings. They are metrics of shards of the data,
+            such as array jobs or tasks of Spark or Ray. Use ``from_bytes`` for metrics of other processes.
 
     Returns:
-        A new metric. Settings that ``update`` does not depend on are taken from the first metric. The order and
-        grouping of metrics do not change a bit of the value, except where it depends on the order of items by
-        definition (detections of equal score), and for means over queries without ``indexes`` and weights in bins,
-        which may be summed in another order.
+        A new metric. Settings that ``update`` does not depend on are those of the first metric. The value is
+        bit-identical for every order and grouping of the metrics, with two exceptions: values that depend on the order
+        of items by definition (detections with equal scores), and sums whose order of addition changes (means over
+        queries without ``indexes``, weights in bins).
 
     Raises:
-        TypeError: if an entry is no metric of this package.
-        ValueError: if there is no metric, and if two metrics have different classes or settings or contradict each
-            other.
+        TypeError: if an entry is not a metric of this package.
+        ValueError: without a metric, or if two metrics have different classes or settings or contradict each other.
 
     Example:
         >>> import torch, torch_ap
@@ -39,10 +38,10 @@ def merge(metrics: Iterable[M]) -> M:
         raise_invalid("metrics", "must be a list of metrics", metrics, TypeError)
     shards = list(metrics)
     if not shards:
-        raise ValueError("`metrics` must hold one metric at least, got none")
-    for place, shard in enumerate(shards):
+        raise ValueError("`metrics` must contain at least one metric, got none")
+    for index, shard in enumerate(shards):
         if not isinstance(shard, RankingMetric):
-            raise TypeError(f"`metrics[{place}]` must be a metric of torch_ap, got {short_repr(type(shard).__name__)}")
+            raise TypeError(f"`metrics[{index}]` must be a metric of torch_ap, got {short_repr(type(shard).__name__)}")
     merged = shards[0]._emptied()
     for shard in reversed(shards):  # `merge_state` puts the items of its argument first
         merged.merge_state(shard)

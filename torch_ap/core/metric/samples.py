@@ -1,8 +1,7 @@
-"""Sample ids, which mark repeated samples, as from a distributed sampler that pads its last batch.
+"""Sample ids: identify samples that occur repeatedly, such as the padding of a distributed sampler.
 
-The first copy of a sample counts, in the order of processes, then of updates; later copies are ignored, whatever their
-scores. Cheap checks detect different samples with one id: targets must be equal, or for images the numbers of
-ground truths.
+The first copy of a sample counts, in the order of processes, then of updates. Later copies are ignored for any scores.
+Copies must have equal targets, or for images equal numbers of ground truths, so that most wrong ids raise an error.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ def validate_sample_ids(value: Any, shape: torch.Size, device: torch.device, uni
         value: integers, one per sample, as a tensor or a list.
         shape: shape of the samples.
         device: device of the batch.
-        unit: a sample's name in messages.
+        unit: name of a sample in messages.
     """
     if value is None:
         return None

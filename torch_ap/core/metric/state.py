@@ -1,7 +1,7 @@
 """States of a metric: their form, their checks, their bytes, and the headers that processes exchange.
 
-A *list state* is a list of tensors of (N, ...) rows, one per batch. Every path into a state, batches, merged metrics,
-checkpoints, bytes and states of torchmetrics' classes, validates its input in the same way. Incompatible data raises an
+A *list state* is a list of tensors with (N, ...) rows, one per batch. Batches, merged metrics, checkpoints, bytes and
+states of torchmetrics' classes are validated in the same way before they enter a state. Incompatible data raises an
 error and leaves the metric unchanged.
 
 A signal cannot divide a change of a state. Python runs signal handlers, such as the one that raises KeyboardInterrupt,
@@ -33,10 +33,10 @@ M = TypeVar("M", bound=Metric)
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 
-NEVER = 1 << 62  # number of the first update that broke a rule, if no update did
+NEVER = 1 << 62  # in place of the first update that broke a rule, if no update did
 _MAX_DIMENSIONS = 3  # of a list state
 _DTYPES = (*tensors.SCORES, torch.bool)
-_ABSENT = -1  # in headers
+_ABSENT = -1  # dtype of an empty list state in headers
 _exhaust = deque[Any](maxlen=0).extend  # consumes an iterator in C, and stores nothing
 _append: Any = list.append
 _update: Any = dict.update
@@ -44,7 +44,7 @@ _call: Any = partial.__call__
 
 
 class AnySize(Sequence[tuple[Any, ...]]):
-    """Shapes of rows of any size with as many dimensions as one of some tuples: ``AnySize(("d",))``."""
+    """Shapes of rows with any sizes and a fixed number of dimensions, such as one: ``AnySize(("d",))``."""
 
     def __init__(self, *tails: tuple[str, ...]) -> None:
         self._tails = tails
@@ -76,7 +76,7 @@ def checked_form(
 ) -> dict[str, Any]:
     """Return copies of the states of another metric on a device, after a check of their form.
 
-    Their owner may write to the originals later.
+    Copies are needed because the owner can write to the originals later.
 
     Args:
         given: the states by name.
@@ -88,9 +88,9 @@ def checked_form(
         ValueError: for missing states, unknown states, or states of another form.
     """
     if missing := sorted(defaults.keys() - given.keys()):
-        raise ValueError(f"must hold all states of the metric, lacks `{missing[0]}`")
+        raise ValueError(f"must contain all states of the metric, but lacks `{missing[0]}`")
     if foreign := sorted(str(name) for name in given.keys() - defaults.keys()):
-        raise ValueError(f"must hold no other states than {sorted(defaults)}, got `{foreign[0]}`")
+        raise ValueError(f"must contain only the states {sorted(defaults)}, got `{foreign[0]}`")
     state: dict[str, Any] = {}
     for name, default in defaults.items():
         if not isinstance(default, Tensor):
@@ -114,12 +114,12 @@ def tensors_of(name: str, value: Any) -> list[Tensor]:
         raise_invalid(name, "must be a list of tensors", Plain(type(parts).__name__))
     for part in parts:
         if not isinstance(part, Tensor):
-            raise_invalid(name, "must hold tensors", Plain(type(part).__name__))
+            raise_invalid(name, "must contain tensors", Plain(type(part).__name__))
     return list(parts)
 
 
 def listed(state: Any) -> list[Tensor]:
-    """Return the tensors of a list state, which a sync may have joined and Dask may have turned into a tuple."""
+    """Return a list state as a list; synchronization can have joined its tensors, and Dask can have made it a tuple."""
     return [state] if isinstance(state, Tensor) else list(state)
 
 
@@ -135,17 +135,17 @@ def _check_form(name: str, value: Tensor, form: Form, rows: int | None = None) -
 
 
 def joined(held: Held) -> dict[str, Tensor]:
-    """Return each list state that contains anything as one tensor."""
+    """Return each list state that is not empty as one tensor."""
     return {name: arrays.concatenate(parts) for name, parts in held.items() if parts}
 
 
 def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Tensor] | None) -> list[int]:
-    """Return the numbers that a process sends before tensors: identity and form of each list state.
+    """Return the numbers that a process sends before its tensors: the identity, and the form of each list state.
 
     Args:
         identity: the digest of the settings of the metric.
         names: the names of the list states.
-        local: the list states of this process that contain anything; None if joining them failed.
+        local: the list states of this process that are not empty; None if joining them failed.
     """
     if local is None:
         return [0, *identity]
@@ -159,14 +159,14 @@ def header(identity: Sequence[int], names: Sequence[str], local: Mapping[str, Te
 
 
 def read_headers(headers: Sequence[Sequence[int]], identity_size: int, names: Sequence[str]) -> list[Held]:
-    """Return the list states of each process as tensors without memory; all processes get the same or the same error.
+    """Return the list states of each process as tensors without memory; all processes get the same result or error.
 
     Raises:
         ValueError: if a process has a metric of other settings.
     """
     for rank, words in enumerate(headers):
         if words[1 : identity_size + 1] != headers[0][1 : identity_size + 1]:
-            raise ValueError(f"every rank must have a metric of the same settings, not so on ranks 0 and {rank}")
+            raise ValueError(f"every process must have a metric with the same settings, unlike processes 0 and {rank}")
     return [_held_by_process(words[identity_size + 1 :], names) for words in headers]
 
 
@@ -182,7 +182,7 @@ def _held_by_process(words: Sequence[int], names: Sequence[str]) -> Held:
 def check_fit(metric: Any, held: Held, more: Held, where: str = "in every update or in none") -> None:
     """Raise ValueError if two sets of list states contradict each other.
 
-    One rule covers batches, merged metrics, checkpoints and processes.
+    The rule is the same for batches, merged metrics, checkpoints and processes.
 
     Args:
         metric: the metric.
@@ -201,7 +201,7 @@ def check_fit(metric: Any, held: Held, more: Held, where: str = "in every update
 
 
 def check_identity(metric: Any, first_violation: Any, name: str) -> None:
-    """Raise ValueError if a state comes from a metric whose ``update`` has other settings.
+    """Raise ValueError if a state comes from a metric with other settings of ``update``.
 
     Args:
         metric: the metric.
@@ -215,17 +215,17 @@ def check_identity(metric: Any, first_violation: Any, name: str) -> None:
     if not fits or first_violation[:size].tolist() != list(metric._identity):
         raise ValueError(
             f"`{name}` must come from a {type(metric).__name__} whose `update` has the same settings "
-            f"({metric._settings_of_update}); here it is {metric!r}"
+            f"({metric._settings_of_update}); this metric is {metric!r}"
         )
 
 
 def checked_state(metric: Any, given: Any, source: str) -> dict[str, Any]:
-    """Return a copy of another state on the device of the metric, if updates can have made it.
+    """Return a copy of another state on the device of the metric, if it is the state of valid updates.
 
     Args:
         metric: the metric.
         given: the states by name.
-        source: the argument that contains them, for the message.
+        source: the argument that contains the states, for the message.
 
     Raises:
         ValueError: with the rule that the state breaks.
@@ -242,7 +242,7 @@ def checked_state(metric: Any, given: Any, source: str) -> dict[str, Any]:
         metric._check_fit({}, state)
         metric._check_held({**state, **joined({name: state[name] for name in metric._lists})})
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`{source}` is none that updates make: {error}") from None
+        raise ValueError(f"`{source}` is not the state of valid updates: {error}") from None
     return state
 
 
@@ -251,8 +251,7 @@ def _state_of_peer(metric: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     arguments = metric._peer_arguments
     if not arguments or set(given) != set(arguments):
         raise ValueError(
-            f"states {sorted(given)} are of torchmetrics' class and cannot be read; start with a new metric and "
-            "update it anew"
+            f"states {sorted(given)} of torchmetrics' class cannot be loaded; update a new metric with the same batches"
         )
     reader = metric._reader()
     columns = {name: tensors_of(name, given[name]) for name in arguments}
@@ -263,7 +262,7 @@ def _state_of_peer(metric: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def emptied(metric: M) -> M:
-    """Return a new metric of the same settings without batches."""
+    """Return a new metric with the same settings and without batches."""
     held = [x for name in metric._defaults if not isinstance(x := getattr(metric, name), tuple)]  # () is shared
     copy = deepcopy(metric, {id(x): [] if isinstance(x, list) else x for x in held})
     copy.reset()
@@ -308,18 +307,18 @@ def no_violation(metric: Any) -> Tensor:
     return torch.tensor([*metric._identity, *[NEVER] * len(metric._value_rules)])
 
 
-_MAX_ENTRIES = 5  # of a list or dict in full
+_MAX_ENTRIES = 5  # longer lists and dicts are abbreviated
 
 
 def setting(path: str, doc: str) -> Any:
-    """Return a property that reads a setting from the records of settings of a metric, by its path."""
+    """Return a property that reads the setting at an attribute path of a metric."""
     read = attrgetter(path)
     return property(lambda metric: read(metric), doc=doc)  # torch.jit requires Python code of every property
 
 
 @functools.cache
 def defaults_of(metric: type) -> dict[str, Any]:
-    """Return the defaults of the settings of a class by name, or ``inspect.Parameter.empty``.
+    """Return the default of each setting of a class by name, ``inspect.Parameter.empty`` for required settings.
 
     ``convention`` is absent, because it combines other settings.
     """

@@ -1,12 +1,11 @@
 """Synchronization of the states of all processes.
 
-States are gathered, so that each process has all of them, or exchanged, so that each process has its share.
-``dist_sync_fn`` selects one of the two: torchmetrics passes it from ``compute`` to ``sync``. Results that need every
-item in one process, such as curves and intervals, pass none and so gather.
+States are gathered, so that each process has the states of all, or exchanged, so that each process has a share.
+``dist_sync_fn`` selects one of the two; torchmetrics passes it from ``compute`` to ``sync``. Results that need every
+item in one process, such as curves and intervals, always gather.
 
-Cache of the last synchronization, for metrics of a ``MetricCollection`` that share a state.
-
-The result is stored only while another metric has the same state, and is used only if all processes have it.
+Metrics of a ``MetricCollection`` can share a state. The result of the last synchronization is stored while another
+metric has the same state, and is used if all processes have stored it.
 """
 
 import secrets
@@ -44,7 +43,7 @@ class _Stored(NamedTuple):
 
 
 def token_of(kind: Hashable, state: Sequence[Tensor]) -> int:
-    """Return the number of the stored synchronization of this state, or 0 if none is stored."""
+    """Return the number of the stored synchronization of this state, or 0 without one."""
     stored: _Stored | None = getattr(_thread, "stored", None)
     if stored is None or stored.kind != kind or len(stored.state) != len(state):
         return 0
@@ -88,7 +87,7 @@ def _version(x: Tensor) -> int:
 
 
 def by_exchange(*_: Any, **__: Any) -> Any:
-    """Mark metrics whose states are exchanged, as their ``dist_sync_fn``."""
+    """Mark the metrics with exchanged states: it is their ``dist_sync_fn`` and is never called."""
     raise NotImplementedError
 
 
@@ -120,7 +119,7 @@ def synchronize(metric: Any, dist_sync_fn: Callable[..., Any], group: Any) -> No
 
 
 def _joined_here(metric: Any, names: Sequence[str]) -> tuple[dict[str, Tensor], Exception | None]:
-    """Return the list states of this process as tensors, or the error, which other processes must raise too."""
+    """Return the list states of this process as tensors, or the error, which the other processes must raise too."""
     try:
         return states.joined({name: getattr(metric, name) for name in names}), None
     except Exception as error:
@@ -128,7 +127,7 @@ def _joined_here(metric: Any, names: Sequence[str]) -> tuple[dict[str, Tensor], 
 
 
 def _agreed(metric: Any, local: dict[str, Tensor], headers: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-    """Return the list states that any process has, taken from ``local``, in their common dtype and width."""
+    """Return local list states in the dtype and width of all processes; absent ones are empty if another has them."""
     everywhere: dict[str, list[Tensor]] = {name: [] for name in metric._lists}
     for held in states.read_headers(headers, len(metric._identity), metric._lists):
         metric._check_fit(everywhere, held, "on every rank or on none")
@@ -137,7 +136,7 @@ def _agreed(metric: Any, local: dict[str, Tensor], headers: Sequence[Sequence[in
 
 
 def _like_all(mine: Tensor | None, everywhere: list[Tensor], device: torch.device) -> Tensor:
-    """Return one state of this process in the common dtype and width of the forms of all processes."""
+    """Return a local state in the common dtype and width of all processes, whose forms are ``everywhere``."""
     like = arrays.concatenate(everywhere)
     mine = torch.empty((0, *like.shape[1:]), dtype=like.dtype, device=device) if mine is None else mine
     return arrays.expand_columns(mine.to(like.dtype), like.shape[1:])
@@ -150,7 +149,7 @@ def _synced(
     lists, device = metric._lists, metric.device
     synced: dict[str, Any] = {}
     if exchanges:
-        for name in held:  # on the CPU with `compute_on_cpu`
+        for name in held:  # with `compute_on_cpu`, list states are on the CPU
             held[name] = held[name].to(device)
         synced["_exchanged"] = metric._exchange(Ranks(group, device), held)
     else:
@@ -162,7 +161,7 @@ def _synced(
 
 
 def _gathered(gather: Callable[..., Any], mine: Tensor) -> Tensor:
-    """Return one state of all processes."""
+    """Return the concatenated state of all processes."""
     wire = torch.int32 if mine.dtype == torch.int16 else mine.dtype  # neither gloo nor NCCL sends int16
     return arrays.concatenate(list(gather(mine.to(wire)))).to(mine.dtype)
 
