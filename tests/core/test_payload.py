@@ -251,10 +251,10 @@ def fuzz_states(times):
     """Write states with one fault each, as ``to_bytes`` does; check that only valid states load."""
     source, read = random.Random(0), 0
     metrics = {name: updated_metric(METRICS[name], *METRICS[name].batches(2, size=12)) for name in FUZZED}
-    states = {name: payload.read(metric.to_bytes(), type(metric).__name__)[1] for name, metric in metrics.items()}
+    states = {name: payload.unpack(metric.to_bytes(), type(metric).__name__)[1] for name, metric in metrics.items()}
     for turn in range(times):
         name = FUZZED[turn % len(FUZZED)]
-        data = payload.written(type(metrics[name]).__name__, 2, mutated_state(states[name], source))
+        data = payload.pack(type(metrics[name]).__name__, 2, mutated_state(states[name], source))
         try:
             found = metrics[name].from_bytes(data)
         except ValueError:

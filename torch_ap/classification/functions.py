@@ -1,7 +1,4 @@
-"""Average precision of classifiers as functions of tensors.
-
-Functions with the task as an argument, as in torchmetrics: binary, multiclass or multilabel.
-"""
+"""Average precision of classifiers as functions of tensors: one per task, and one with the task as an argument."""
 
 from typing import TYPE_CHECKING, Literal
 

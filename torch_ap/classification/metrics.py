@@ -1,8 +1,6 @@
-"""Average precision of classifiers as metrics: binary, multiclass, multilabel.
+"""Average precision of classifiers as metrics: one class per task, and a constructor with the task as an argument.
 
-Each class stores state and computes the function of the same name in ``torch_ap.functional``.
-
-Constructor of classification metrics with the task as an argument.
+Each class stores items or counts, and computes the function of the same name in ``torch_ap.functional``.
 """
 
 from collections.abc import Sequence
@@ -26,10 +24,9 @@ class BinaryAveragePrecision(ItemMetric):
     """AP of one ranking; see :func:`torch_ap.functional.binary_average_precision` for the formula and every argument.
 
     It replaces ``torchmetrics.classification.BinaryAveragePrecision``, with equal names, positions and keywords. One
-    difference is intended: scores are ranked unchanged. torchmetrics decides for each batch whether scores "look like"
-    logits and need a sigmoid. This mixes two scales in one ranking, and a saturated sigmoid ties distinct scores. Here
-    ``normalization`` is None, or it is applied to every batch (in torchmetrics "sigmoid" is applied only to batches
-    outside [0, 1]).
+    difference is intended: scores are ranked unchanged. torchmetrics applies a sigmoid to each batch with scores
+    outside [0, 1]. A ranking can then mix two scales, and a saturated sigmoid ties distinct scores. Here
+    ``normalization`` is None, or it is applied to every batch.
 
     A checkpoint of torchmetrics' class without thresholds (states ``preds`` and ``target``) can be loaded; its scores
     are the normalized ones. For a checkpoint with thresholds ``load_state_dict`` raises an error, because its counts do
@@ -117,8 +114,8 @@ class MulticlassAveragePrecision(ItemMetric):
         average: "macro", "weighted", "none" or None.
         thresholds, ignore_index, validate_args: see :class:`BinaryAveragePrecision`.
         normalization: "softmax", "sigmoid", or None for neither. Logits of a network trained with a softmax need
-            "softmax". With None, a warning is raised once if the first rows are not distributions (not on an
-            accelerator with ``thresholds``); "none" turns it off.
+            "softmax". With None, a warning is raised once if the first rows are not distributions, except on an
+            accelerator with ``thresholds``; "none" turns the warning off.
         top_k, denominator, interpolation, ties, convention: see :class:`BinaryAveragePrecision`; they apply to each
             class.
         empty_target_action: see :class:`BinaryAveragePrecision`; None leaves absent classes out of the average, with a

@@ -1,7 +1,4 @@
-"""State of the classification AP metrics: items, counts per bin, or a sketch of adaptive bins.
-
-Base class of the classification AP metrics: update, compute, bounds and curves.
-"""
+"""Base class of the classification AP metrics, whose state contains items, counts per bin, or adaptive bins."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +52,7 @@ class ItemMetric(RankingMetric):
 
     Without thresholds and bins, the state contains the items: scores in their dtype, one byte per target (two or four
     for more than 255 or 32,767 classes), and weights. With thresholds or bins it contains the misses and hits per bin.
-    Adaptive bins store a sketch and the latest items, which are counted in large batches.
+    With adaptive bins it contains a sketch and the latest items, which are counted in large batches.
     """
 
     _peer_states = ("preds", "target", "confmat")
@@ -93,7 +90,7 @@ class ItemMetric(RankingMetric):
     weight_sums: Tensor
     sketch: Tensor
     _cached_attributes = (*RankingMetric._cached_attributes, "_seen")
-    _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, how long it was, and the items in it
+    _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, its length and its number of items
 
     def __init__(
         self,
@@ -128,26 +125,25 @@ class ItemMetric(RankingMetric):
             self.add_state("counts", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
             self.add_state("weight_sums", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def _listed(self, name: str) -> list[Tensor]:
+    def _list_state(self, name: str) -> list[Tensor]:
         """Return a list state; empty if the metric stores only counts."""
         parts: list[Tensor] = getattr(self, name) if name in self._lists else []
         return parts
 
     def _kept_items(self) -> list[Tensor]:
         """Return, for each batch, whether an item has a score that is not ignored, as in torchmetrics."""
-        targets = self._listed("targets")
+        targets = self._list_state("targets")
         return [counted(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in targets]
 
     def _append_and_count(self, batch: Batch, target: Tensor) -> None:
-        """Append a batch to the waiting batches, or count them all if they contain more than ``pilot`` items."""
+        """Append a batch to the uncounted batches, or count all of them if they contain more than ``pilot`` items."""
         assert self._settings.bins is not None
         parts, number, waiting = self._seen
         if parts is not self.scores or number != len(parts):
             waiting = sum(map(len, self.scores))
         waiting += len(batch.scores)
-        counting = (
-            self._state_before_forward is None and waiting > self._settings.bins.pilot
-        )  # `forward` counts at its end
+        in_forward = self._state_before_forward is not None  # `forward` counts at its end
+        counting = not in_forward and waiting > self._settings.bins.pilot
         columns = self._columns(batch, target, None, copied=not counting)
         if not counting:
             self._hold(columns, batch.broken)
@@ -165,9 +161,9 @@ class ItemMetric(RankingMetric):
         write_in_one_step(vars(self), {name: total, **self._after_update(batch.broken)}, writes)
 
     def _after_counting(self, lists: Mapping[str, list[Tensor]], sketch: Tensor) -> dict[str, Any]:
-        """Return the state after the waiting batches are counted.
+        """Return the state after counting the uncounted batches.
 
-        The remaining lists contain no items. They record the use of weights and the form of the columns.
+        The remaining lists contain no items. They record whether weights are used, and the form of the columns.
         """
         remaining = {name: [x[:0].clone() for x in lists[name][:1]] for name in self._lists}
         return {**remaining, "sketch": self._settings.sketched(sketch, self._batch(lists))}
@@ -198,12 +194,12 @@ class ItemMetric(RankingMetric):
     def _raise_broken(self) -> None:
         inputs = self._settings.inputs
         warned = {NAN_SCORE: inputs.warn_of_nan} if inputs.nan_strategy == "warn" else {}
-        self._raise_first_violation(warned, **inputs.words)
+        self._raise_first_violation(warned, **inputs.rule_values)
 
     def _columns(
         self, batch: Batch, target: Tensor, sample_ids: SampleIds, *, copied: bool = True
     ) -> tuple[Tensor | None, ...]:
-        """Return the list states of a batch, ``copied`` into memory of the metric."""
+        """Return one column per list state of a batch; with ``copied``, in memory of the metric."""
         scores, targets, weights = batch.scores, batch.target, batch.weights
         if copied:
             scores = scores if self._settings.inputs.normalizes else arrays.copy(scores)
@@ -226,10 +222,10 @@ class ItemMetric(RankingMetric):
         scores, target = arrays.concatenate(state["scores"]), arrays.concatenate(state["targets"])
         batch = Batch(scores, target, arrays.concatenate(state["weights"]) if state["weights"] else None)
         if self._settings.bins is None:
-            if not (ids := self._listed(samples.STATE)):
+            if not (ids := self._list_state(samples.STATE)):
                 return batch
             kept = samples.first_copies(arrays.concatenate(ids), target)
-            return batch if kept is None else _chosen(batch, kept)
+            return batch if kept is None else _select_items(batch, kept)
         device = self.sketch.device  # differs from the device of the lists with `compute_on_cpu`
         weights = None if batch.weights is None else batch.weights.to(device)
         return Batch(scores.to(device), target.to(device), weights)
@@ -243,17 +239,17 @@ class ItemMetric(RankingMetric):
         return self._settings.average == "micro"
 
     def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[HitCurve, torch.dtype]:
-        """Return this process's part of the curve, and the dtype of all scores."""
+        """Return the part of the curve on this process, and the dtype of the scores of all processes."""
         dtype = held["scores"].dtype if held else torch.float32
-        return exchange.curve_part(ranks, self._taken(ranks, held)), dtype
+        return exchange.curve_part(ranks, self._local_items(ranks, held)), dtype
 
-    def _taken(self, ranks: Ranks, held: dict[str, Tensor]) -> Batch:
-        """Return this process's items without repeated sample ids."""
+    def _local_items(self, ranks: Ranks, held: dict[str, Tensor]) -> Batch:
+        """Return the items of this process without repeated sample ids."""
         batch = self._settings.inputs.no_items(self.device)
         if held:
             batch = Batch(held.pop("scores"), held.pop("targets"), held.pop("weights", None))
         if samples.STATE in held:
-            batch = _chosen(batch, copies.flag_first_copies(ranks, held[samples.STATE], batch.target))
+            batch = _select_items(batch, copies.flag_first_copies(ranks, held[samples.STATE], batch.target))
         return self._settings.rankings(batch)
 
     def _forms(self) -> dict[str, Form]:
@@ -282,7 +278,7 @@ class ItemMetric(RankingMetric):
             raise ValueError(f"{', '.join(f'`{name}`' for name in lengths)} must have equal lengths, got {lengths}")
         if isinstance(state["scores"], Tensor):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
-            inputs.raise_broken(inputs.look_at(Batch(state["scores"], state["targets"], weights)))
+            inputs.raise_broken(inputs.check_stored(Batch(state["scores"], state["targets"], weights)))
 
     def _reader(self) -> "ItemMetric":
         reader: ItemMetric = super()._reader()  # type: ignore[assignment]
@@ -312,14 +308,14 @@ class ItemMetric(RankingMetric):
     @property
     def preds(self) -> list[Tensor]:
         """The stored scores, one tensor per batch, without ignored items; empty with thresholds or bins."""
-        held = self._listed("scores")
+        held = self._list_state("scores")
         return [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
 
     @property
     def target(self) -> list[Tensor]:
         """The targets of ``preds``, int64; ignored single scores have ``ignore_index``, or -1 if it is None."""
         mark = -1 if self.ignore_index is None else self.ignore_index
-        held = self._listed("targets")
+        held = self._list_state("targets")
         rows = [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
         return [torch.where(counted(x), x.long(), mark) for x in rows]
 
@@ -357,9 +353,9 @@ class ItemMetric(RankingMetric):
                 1. AP loses digits if the weights of a ranking sum to less than 1e-292, near the smallest float64
                 number.
             sample_ids: (N,) integers, a tensor or a list, for (N,) or (N, C) scores; in every update or in none. Each
-                id counts once over all updates and processes, so that samplers can pad. The first copy counts, in the
-                order of processes, then of updates; all copies must have equal targets. Cannot be combined with
-                ``thresholds`` or ``bins``, which store no items.
+                id counts once over all updates and processes, so that samplers can repeat samples. The first copy
+                counts, in the order of processes, then of updates; all copies must have equal targets. Sample ids
+                cannot be combined with ``thresholds`` or ``bins``, which store no items.
 
         Raises:
             TypeError, ValueError: for invalid input; the state is then unchanged. For tensors on an accelerator,
@@ -373,7 +369,7 @@ class ItemMetric(RankingMetric):
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
         if self._rows_unseen and batch.scores.device.type == "cpu":
-            self._look_at_rows(batch)
+            self._check_rows(batch)
         if self._settings.bins is None:
             self._hold(self._columns(batch, target, sample_ids), batch.broken)
         elif self._settings.adaptive:
@@ -384,16 +380,16 @@ class ItemMetric(RankingMetric):
     def compute(self) -> Tensor:
         """Return the average precision of all items: 0-d, or (C,) without an average."""
         self._raise_broken()
-        settings, curve, batch, scores = self._held()
+        settings, curve, batch, scores = self._ranked_items()
         if self._rows_unseen and batch is not None:
-            self._look_at_rows(batch)
+            self._check_rows(batch)
         return settings.value(curve, self._dtype_of_result(scores), warn=self.update_called)
 
     def bounds(self) -> AveragePrecisionBounds:
         """Return bounds of the exact value from the counts of ``bins``; see docs/scale.md.
 
-        The bounds contain the exact AP for every order of the items inside each bin, including ties that count by
-        ``ties``, up to the rounding of a sum. Without ``bins`` both bounds equal the value.
+        The bounds contain the exact AP for every order of the items inside each bin, also if items are tied and
+        count by ``ties``, up to the rounding of a sum. Without ``bins`` both bounds equal the value.
 
         Returns:
             :class:`torch_ap.inference.AveragePrecisionBounds`, in the shape of ``compute()``.
@@ -413,21 +409,21 @@ class ItemMetric(RankingMetric):
             raise ValueError("`thresholds` must be None for bounds, because they define another curve; use `bins`")
         with self._all_ranks():
             self._raise_broken()
-            settings, curve, *_ = self._held()
+            settings, curve, *_ = self._ranked_items()
             bounds = settings.bounds(curve)
         return AveragePrecisionBounds(bounds.low, bounds.estimate, bounds.high).to(self.device)
 
-    def _look_at_rows(self, batch: Batch) -> None:
+    def _check_rows(self, batch: Batch) -> None:
         """Check once, on the first items, whether the scores are probabilities."""
         if len(batch.scores):
             self._rows_unseen = False
             warn_of_logits(self._settings.inputs, batch)
 
     def _warn_of_two_scores(self) -> None:
-        """Warn of thresholded predictions, once per metric and never in ``forward``."""
+        """Warn once per metric, but never in ``forward``, if the predictions are thresholded."""
         if self._warned_of_two_scores or self._state_before_forward is not None:
             return
-        parts = zip(listed(self._listed("scores")), listed(self._listed("targets")), strict=True)
+        parts = zip(listed(self._list_state("scores")), listed(self._list_state("targets")), strict=True)
         items = [Batch(*part) for part in parts]
         counts = None
         if self._settings.bins is not None:
@@ -438,7 +434,7 @@ class ItemMetric(RankingMetric):
             warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, items)
         )
 
-    def _held(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
+    def _ranked_items(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
         """Return the settings of the value, the rankings, their items (None for counts) and the dtype of the scores."""
         settings = self._settings
         self._warn_of_two_scores()
@@ -454,7 +450,7 @@ class ItemMetric(RankingMetric):
         """Return the curve of each ranking, for all processes."""
         with self._all_ranks():
             self._raise_broken()
-            settings, curve, batch, _ = self._held()
+            settings, curve, batch, _ = self._ranked_items()
             if batch is not None:
                 rankings, values = settings.curve(batch, keep_all_groups=True), None
             else:
@@ -470,7 +466,7 @@ class ItemMetric(RankingMetric):
 
     def _sample(self, design: Design = "iid") -> ItemSample:  # type: ignore[override]
         self._raise_broken()
-        settings, curve, batch, scores = self._held()
+        settings, curve, batch, scores = self._ranked_items()
         return ItemSample(self._dtype_of_result(scores), settings, curve, batch, self._all_bins, design)
 
     def _all_bins(self) -> HitCurve:
@@ -479,5 +475,5 @@ class ItemMetric(RankingMetric):
         return self._settings.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
 
 
-def _chosen(batch: Batch, kept: Tensor) -> Batch:
+def _select_items(batch: Batch, kept: Tensor) -> Batch:
     return Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]

@@ -140,10 +140,10 @@ class ClassificationInputs:
 
     def raise_broken(self, broken: Tensor | None) -> None:
         """Raise ValueError for the first rule that a batch on an accelerator breaks."""
-        tensors.raise_first(tensors.VALUE_RULES, broken, **self.words)
+        tensors.raise_first(tensors.VALUE_RULES, broken, **self.rule_values)
 
     @property
-    def words(self) -> dict[str, object]:
+    def rule_values(self) -> dict[str, object]:
         """Values for the messages of rules."""
         return {"top": self.top, "range": tensors.RANGES.get(self.scores_in, "")}
 
@@ -153,7 +153,7 @@ class ClassificationInputs:
         target = torch.empty((0,) if self.classes else scores.shape, dtype=self.target_dtype, device=device)
         return Batch(scores, target)
 
-    def look_at(self, batch: Batch) -> Tensor | None:
+    def check_stored(self, batch: Batch) -> Tensor | None:
         """Check a batch in the layout of the state; see :func:`torch_ap.core.base.tensors.check_classification`."""
         ignored = ~counted(batch.target) if self.ignoring else None
         return self._check_values(*batch[:3], ignored) if self.check_values else None

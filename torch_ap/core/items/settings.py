@@ -360,7 +360,7 @@ def average_precision_settings(
 ) -> APSettings:
     """Return the settings of an AP from the arguments of :func:`torch_ap.functional.binary_average_precision`.
 
-    ``columns`` is the argument with the number of columns and this number; None and None for one ranking.
+    ``columns`` is the name and the value of the argument with the number of columns; (None, None) for one ranking.
     """
     inputs, score_bins = inputs_and_bins(
         thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance

@@ -4,14 +4,14 @@
 field      bytes  content
 =========  =====  ============================================================================
 name       8      ``torch_ap``
-version    2      of this format, little-endian like all numbers here
-length     8      of all fields, from the name to the checksum
-header     4 + x  its length, and JSON: class, number of updates, name and form of each state
-states     ...    the values of each state, by zlib where that makes them shorter
+version    2      version of this format; all numbers are little-endian
+length     8      number of bytes of all fields, from the name to the checksum
+header     4 + x  length of the header, and JSON: class, number of updates, name and form of each state
+states     ...    the values of each state, compressed by zlib if that shortens them
 checksum   16     BLAKE2b of all preceding fields
 =========  =====  ============================================================================
 
-No field is executed: the bytes become numbers, which pass the checks of every state of another metric.
+No field is executed: the bytes become numbers, which are checked like the state of any other metric.
 """
 
 import hashlib
@@ -47,12 +47,12 @@ _DTYPES = {
 }
 
 
-def written(kind: str, updates: int, states: Mapping[str, Tensor | None]) -> bytes:
-    """Return the payload of a metric.
+def pack(kind: str, updates: int, states: Mapping[str, Tensor | None]) -> bytes:
+    """Return the bytes of a metric.
 
     Args:
-        kind: name of its class.
-        updates: number of its updates.
+        kind: name of the class of the metric.
+        updates: number of updates.
         states: the states by name; None for an empty list.
     """
     forms: list[list[Any]] = []
@@ -72,8 +72,8 @@ def written(kind: str, updates: int, states: Mapping[str, Tensor | None]) -> byt
     return whole + _checksum(whole)
 
 
-def read(data: Any, kind: str) -> tuple[int, dict[str, Tensor | None]]:
-    """Return the number of updates and the states by name of a payload.
+def unpack(data: Any, kind: str) -> tuple[int, dict[str, Tensor | None]]:
+    """Return the number of updates, and the states by name, from the bytes of a metric.
 
     Args:
         data: bytes.
@@ -81,7 +81,7 @@ def read(data: Any, kind: str) -> tuple[int, dict[str, Tensor | None]]:
 
     Raises:
         TypeError: if ``data`` is not bytes.
-        ValueError: if ``data`` is no payload, is incomplete or changed, or has a newer version or another class.
+        ValueError: if ``data`` has another format, a newer version or another class, or is incomplete or changed.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise_invalid("data", "must be bytes", data, TypeError)
@@ -195,7 +195,7 @@ def to_bytes(self: Any) -> bytes:
     lists = self._lists
     rows = joined({name: getattr(self, name) for name in lists})
     states = {name: rows.get(name) if name in lists else getattr(self, name) for name in self._defaults}
-    return written(type(self).__name__, self._update_count, states)
+    return pack(type(self).__name__, self._update_count, states)
 
 
 def from_bytes(self: M, data: bytes) -> M:
@@ -209,7 +209,7 @@ def from_bytes(self: M, data: bytes) -> M:
         ValueError: if ``data`` was not written by ``to_bytes``, is incomplete, has changed, has a newer version, or
             comes from a metric of another class or other settings.
     """
-    updates, states = read(data, type(self).__name__)
+    updates, states = unpack(data, type(self).__name__)
     loaded: Any = emptied(self)
     lists = loaded._lists
     lists_and_sums = {name: ([] if x is None else [x]) if name in lists else x for name, x in states.items()}
