@@ -94,7 +94,7 @@ def suggest_id(unknown: object, known_ids: Iterable[object]) -> str:
 
 
 def escape_unprintable(line: str) -> str:
-    r"""Return a line with escapes for invisible characters, some of which a terminal would obey.
+    r"""Return a line with escapes for invisible characters, because some of them are commands of a terminal.
 
     Control characters, line ends, surrogates and marks of direction are escaped.
 

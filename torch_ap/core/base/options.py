@@ -43,7 +43,7 @@ Correction: TypeAlias = Literal["least-squares"] | None
 Similarity: TypeAlias = Literal["cosine", "dot", "euclidean"]
 Normalize: TypeAlias = Literal["true", "pred", "all"]
 
-PILOT = 1 << 16  # scores from which adaptive bins are learnt
+PILOT = 1 << 16  # number of scores that determine adaptive bins
 TOLERANCE = 0.01  # width of bounds
 
 

@@ -2,8 +2,8 @@
 
 Rules for the values of tensors: NaN, targets outside the classes, negative weights.
 
-On CPU values are checked immediately. On an accelerator a check would wait for the device: each rule returns a flag, a
-bool on the device, for which the metric raises later.
+On CPU, values are checked immediately. On an accelerator, a check would wait for the device: each rule returns a bool
+on the device, and the metric raises the error later.
 """
 
 import functools

@@ -90,7 +90,7 @@ def untraced_package(package: str) -> None:
 
 
 def disable_tracing_of_methods(cls: type, but: Collection[str] = ()) -> None:
-    """Exclude a class's public methods from tracing, except those in ``but``, and its properties from ``torch.jit``."""
+    """Exclude the public methods of a class from tracing, except ``but``, and its properties from ``torch.jit``."""
     for name, method in vars(cls).copy().items():
         if inspect.isfunction(method) and not name.startswith("_"):
             method.__qualname__ = name  # for TypeError messages: callers may not know this base class

@@ -176,7 +176,7 @@ class Measure(ABC):
         ends = ("pessimistic", "optimistic") if self.higher_is_better else ("optimistic", "pessimistic")
         orders = (replace(self, ties=x)(curve) for x in (ends[0], "expected", ends[1]))  # type: ignore[call-arg]
         (low, estimate, high), value = orders, self(curve)
-        if self.rule.is_threshold:  # a group that enters at once may count less than any of its orders
+        if self.rule.is_threshold:  # a group that enters as a whole can count less than any of its orders
             low = torch.minimum(low, value)
         return Bounds(*(torch.where(is_exact, value, x) for x in (low, estimate, high)))
 

@@ -1,12 +1,9 @@
 """Processes of a process group, and the collectives of all exchanges.
 
-Tensors are sent as bytes, because neither gloo nor NCCL supports all dtypes. They are on the metric's device.
-
-Repeated samples across processes, detected without gathering all ids in one process.
-
-Errors of one process raised by all processes, which would otherwise wait for it.
-
-Sums over rankings whose parts are on several processes, bit-identical to the sums of one process.
+- Tensors are sent as bytes, because neither gloo nor NCCL supports all dtypes. They are on the metric's device.
+- Repeated samples on several processes are detected without gathering all ids in one process.
+- An error of one process is raised by all processes, which would otherwise wait for it.
+- Sums over rankings with parts on several processes are bit-identical to the sums of one process.
 
 ``numpy.add.reduceat`` adds the first value of a run to the *pairwise* sum of the others. A pairwise sum adds up to 128
 values in one order; a longer run is the sum of its first half, shortened to a multiple of 8, and of the rest, each
@@ -148,7 +145,7 @@ class Route:
 
     Args:
         ranks: the processes; all construct a route together.
-        destination: (N,) int64, the process to which each local row is sent.
+        destination: (N,) int64, the receiving process of each local row.
     """
 
     def __init__(self, ranks: Ranks, destination: Tensor) -> None:
@@ -198,7 +195,7 @@ def flag_first_copies(ranks: Ranks, ids: Tensor, key: Tensor, name: str = "targe
     Args:
         ranks: the processes; each calls this function with its own samples.
         ids: (N,) int64.
-        key: (N, ...) values in which copies of a sample must agree.
+        key: (N, ...) values that must be equal for all copies of a sample.
         name: name of the values in messages.
 
     Raises:

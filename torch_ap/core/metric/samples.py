@@ -59,7 +59,7 @@ def first_copies(ids: Tensor, key: Tensor, name: str = "targets") -> Tensor | No
 
     Args:
         ids: (N,) int64.
-        key: (N, ...) values in which copies of a sample must agree.
+        key: (N, ...) values that must be equal for all copies of a sample.
         name: name of the values in the message.
 
     Raises:

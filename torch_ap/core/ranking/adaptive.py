@@ -86,7 +86,7 @@ def learn_bins(scores: Tensor, size: int) -> Tensor:
     if items == 1:
         return sketch
     below, above = keys[:, :-1].contiguous(), keys[:, 1:].contiguous()
-    inside = _fill_lower_bits(below ^ above)  # the bits in which the keys of a range differ: trailing ones
+    inside = _fill_lower_bits(below ^ above)  # trailing ones: the bits that differ between the keys of a range
     cut = above & ~(inside >> 1 & _UNUSED)
     whole = inside == -1
     low, high = torch.where(whole, _LOWEST, above & ~inside), torch.where(whole, _UNUSED, above | inside)
@@ -109,7 +109,7 @@ def _fill_lower_bits(bits: Tensor) -> Tensor:
 
 
 def _bin_scale(items: int, size: int) -> float:
-    """Return the C for which C log(1 + items / C) equals the number of bins, by bisection."""
+    """Return the C that solves C log(1 + items / C) = number of bins, by bisection."""
     low, high = 1e-6, float(size)
     for _ in range(60):
         middle = (low + high) / 2

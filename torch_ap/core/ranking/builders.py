@@ -275,8 +275,8 @@ def _from_segments_on_cpu(
 ) -> HitCurve:
     """Return the curves of rankings on CPU.
 
-    Concatenated rankings are processed as rows. Other rankings are sorted by keys; 64-bit scores, for which a key has
-    no room, are first put in order of their rankings.
+    Concatenated rankings are processed as rows. Other rankings are sorted by keys. Keys have no room for 64-bit scores,
+    whose items are first put in the order of their rankings.
     """
     ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
     lengths = segments.count(segment, segments_count) if lengths is None else lengths

@@ -22,7 +22,7 @@ _COUNTS = ("hits", "items", "hits_above", "items_above", "offsets", "n", "m")
 
 
 class Parts(Protocol):
-    """Reduction over all parts of rankings, of which each process has one part.
+    """Reduction over all parts of rankings; each process has one part.
 
     All processes call the same methods in the same order; each process gets the result. Values and results are native.
     """
@@ -32,7 +32,7 @@ class Parts(Protocol):
         ...
 
     def highest(self, values: Tensor) -> Tensor:
-        """Return the elementwise maximum over all parts; values have any shape, the same in all processes."""
+        """Return the elementwise maximum over all parts; values have one shape in all processes."""
         ...
 
     def above_and_whole(self, values: Tensor) -> tuple[Tensor, Tensor]:

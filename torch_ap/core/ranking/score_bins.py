@@ -166,7 +166,7 @@ def _is_inside_previous_bin(is_bin: Array, ranking: Array, low: Array, high: Arr
 
 
 def _max_bins_per_ranking(sizes: Array, total: int) -> int:
-    """Return the largest number of bins per ranking with which all rankings have at most ``total`` bins; at least 1."""
+    """Return the largest limit of bins per ranking, at least 1, so that all rankings have at most ``total`` bins."""
     low, high = 1, int(sizes.max())
     while low < high:
         middle = (low + high + 1) // 2
@@ -176,7 +176,7 @@ def _max_bins_per_ranking(sizes: Array, total: int) -> int:
 
 
 def _width(total: Array, bins: float) -> Array:
-    """Return the C for which the scale C log(1 + t / C) up to ``total`` has the length ``bins``, by bisection."""
+    """Return the C that solves C log(1 + total / C) = bins, by bisection."""
     low, high = np.full_like(total, 1e-6), np.full_like(total, bins)
     for _ in range(60):
         middle = (low + high) / 2

@@ -48,7 +48,7 @@ def constants(values: tuple[Any, ...], device: torch.device) -> Tensor:
 
 
 def comparable(scores: Tensor) -> Tensor:
-    """Return scores in the dtype in which they are compared with thresholds; thresholds are converted to it.
+    """Return scores in the dtype of comparisons with thresholds; thresholds are converted to this dtype.
 
     Half precisions become float32, because rounding a threshold such as 0.7 to half precision can lower it. Integers
     become float64.
