@@ -1,1 +1,1 @@
-"""Speed and memory beside those of peers, measured in one run: ``python -m benchmarks.<name>``."""
+"""Speed and memory, compared with other packages in one run: ``python -m benchmarks.<name>``."""

@@ -1,4 +1,4 @@
-"""Where to cut a detector, and its tables: CPU seconds of what is read off matches, as shares of the matching."""
+"""Operating points and tables of a detector: processor time after the matching, as a share of the matching."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.detection_scenes import like_coco
-from benchmarks.timing import by_turns, head, row
+from benchmarks.timing import print_peer_head, print_peer_row, time_in_turns
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.rules import coco
 
@@ -20,9 +20,9 @@ NAMES = (
 )
 
 
-def table(sizes: list[int], rounds: int) -> None:
-    """CPU seconds of matching boxes, and the shares of these that the rest takes."""
-    print("\n### Read off the matches, shares of the seconds of matching\n\n" + head("images", NAMES))
+def print_table(sizes: list[int], rounds: int) -> None:
+    """Print the time of the matching, and the time of each result as a share of it."""
+    print_peer_head("Results after the matching, as shares of its time", "images", NAMES)
     for images in sizes:
         scenes, metric = like_coco(images), MeanAveragePrecision("xywh")
         metric.warn_on_many_detections = False
@@ -37,4 +37,4 @@ def table(sizes: list[int], rounds: int) -> None:
             NAMES[4]: metric.per_image,
             NAMES[5]: metric.detections_table,
         }
-        print(row(f"{images:,}", by_turns(contenders, rounds, time.process_time), NAMES), flush=True)
+        print_peer_row(f"{images:,}", time_in_turns(contenders, rounds, time.process_time), NAMES)

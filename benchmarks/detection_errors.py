@@ -1,4 +1,4 @@
-"""What a detector gets wrong: CPU seconds of all that says so, against hotcoco, vernier and tidecv."""
+"""Errors of a detector: processor time of ``errors`` and ``lrp``, compared with hotcoco, vernier and tidecv."""
 
 import contextlib
 import importlib
@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.detection_peers import box_annotations
 from benchmarks.detection_scenes import Scenes, like_coco
-from benchmarks.timing import by_turns, head, once, row
+from benchmarks.timing import print_peer_head, print_peer_row, time_in_turns, time_once
 from torch_ap.detection import MeanAveragePrecision
 
 Files = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -21,14 +22,14 @@ PEERS = ("hotcoco", "vernier", "tidecv")
 
 
 def ours(scenes: Scenes, method: str) -> None:
-    """A method of a new metric, which has kept no matches."""
+    """Call a method of a new metric, which has no cached matches."""
     metric = MeanAveragePrecision("xywh")
     metric.update(scenes.preds, scenes.target)
     getattr(metric, method)()
 
 
 def hotcoco(files: Files) -> Callable[[], Any]:
-    """Its evaluation and its errors, of files that are loaded before."""
+    """Return hotcoco's evaluation and errors. The files are loaded before."""
     package = importlib.import_module("hotcoco")
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("truths.json", "found.json")]
@@ -47,24 +48,24 @@ def hotcoco(files: Files) -> Callable[[], Any]:
 
 
 def vernier(files: Files, function: str) -> Callable[[], Any]:
-    """One of its functions, which read text."""
+    """Return the call of a function of vernier, which parses text."""
     call = getattr(importlib.import_module("vernier.instance"), function)
     truths, found = (json.dumps(content).encode() for content in files)
     return lambda: call(truths, found)
 
 
 def tidecv(files: Files) -> Callable[[], Any]:
-    """Its evaluation and its errors, of data that are loaded before."""
+    """Return the evaluation and errors of tidecv. The data are loaded before."""
     package, data = importlib.import_module("tidecv"), importlib.import_module("tidecv.data").Data
     truths, found = data("truths"), data("found")
     for image in files[0]["images"]:
         truths.add_image(image["id"], str(image["id"]))
-    for one in files[0]["annotations"]:
-        add = truths.add_ignore_region if one["iscrowd"] else truths.add_ground_truth
-        truths.add_class(one["category_id"], "")
-        add(one["image_id"], one["category_id"], one["bbox"])
-    for one in files[1]:
-        found.add_detection(one["image_id"], one["category_id"], one["score"], one["bbox"])
+    for truth in files[0]["annotations"]:
+        add = truths.add_ignore_region if truth["iscrowd"] else truths.add_ground_truth
+        truths.add_class(truth["category_id"], "")
+        add(truth["image_id"], truth["category_id"], truth["bbox"])
+    for detection in files[1]:
+        found.add_detection(detection["image_id"], detection["category_id"], detection["score"], detection["bbox"])
 
     def run() -> None:
         evaluation = package.TIDE().evaluate(truths, found)
@@ -74,22 +75,22 @@ def tidecv(files: Files) -> Callable[[], Any]:
     return run
 
 
-def table(sizes: list[int], rounds: int, as_annotations: Callable[[Scenes], Files]) -> None:
-    """CPU seconds from loaded images to errors, and to LRP, of the peers that are installed; tidecv runs once."""
+def print_tables(sizes: list[int], rounds: int) -> None:
+    """Print the processor time from loaded images to errors and LRP. The slow tidecv runs once."""
     names = [name for name in PEERS if find_spec(name)]
-    print("\n### Errors of images in memory, CPU seconds\n\n" + head("images", names))
+    print_peer_head("Errors of images in memory, processor time", "images", names)
     for images in sizes:
         scenes = like_coco(images)
-        files = as_annotations(scenes)
+        files = box_annotations(scenes)
         contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, scenes, "errors")}
         contenders |= {"hotcoco": hotcoco(files)} if "hotcoco" in names else {}
         contenders |= {"vernier": vernier(files, "error_decomposition")} if "vernier" in names else {}
-        seconds = by_turns(contenders, rounds, time.process_time, warmed=True)
-        seconds |= once({"tidecv": tidecv(files)}, time.process_time) if "tidecv" in names else {}
-        print(row(f"{images:,}", seconds, names), flush=True)
+        seconds = time_in_turns(contenders, rounds, time.process_time, warm_up=True)
+        seconds |= time_once({"tidecv": tidecv(files)}, time.process_time) if "tidecv" in names else {}
+        print_peer_row(f"{images:,}", seconds, names)
         if "vernier" in names:
             lrp: dict[str, Callable[[], Any]] = {
                 "torch_ap": partial(ours, scenes, "lrp"),
                 "vernier": vernier(files, "optimal_lrp"),
             }
-            print(row(f"{images:,}, LRP", by_turns(lrp, rounds, time.process_time, warmed=True), names), flush=True)
+            print_peer_row(f"{images:,}, LRP", time_in_turns(lrp, rounds, time.process_time, warm_up=True), names)

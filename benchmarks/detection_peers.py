@@ -1,4 +1,4 @@
-"""The evaluators that detection is measured against, each on the same images, loaded before the clock starts."""
+"""Evaluators of other packages on the same images, which are loaded before the measurement."""
 
 import contextlib
 import importlib
@@ -18,7 +18,7 @@ from benchmarks.detection_scenes import Scenes
 
 Packed = dict[str, Tensor]
 Lists = Sequence[Mapping[str, Any]]
-PEERS = {  # module and class of the evaluation, and the module whose `COCO` it takes; fastest first, more or less
+PEERS = {  # module and class of the evaluation, and the module of its `COCO`; about in order of speed
     "hotcoco": ("hotcoco", "COCOeval", "hotcoco"),
     "ultrafast-pycocotools": ("ultrafast_pycocotools.cocoeval", "COCOeval", "ultrafast_pycocotools.coco"),
     "vernier": ("vernier", "COCOeval", "pycocotools.coco"),
@@ -28,12 +28,12 @@ PEERS = {  # module and class of the evaluation, and the module whose `COCO` it 
 
 
 def installed() -> list[str]:
-    """The peers that are there."""
+    """Return the names of the installed peers."""
     return [name for name, modules in PEERS.items() if find_spec(modules[0].partition(".")[0])]
 
 
 def annotations(preds: Packed, target: Packed, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Packed images as COCO's files have them; rotated boxes as hotcoco takes them, in radians."""
+    """Convert packed images to the dicts of COCO's files, and rotated boxes to radians for hotcoco."""
     sides = []
     for side in (preds, target):
         columns = {"image_id": torch.repeat_interleave(torch.arange(len(side["counts"])), side["counts"])}
@@ -55,40 +55,40 @@ def annotations(preds: Packed, target: Packed, kind: str) -> tuple[dict[str, Any
     return _data_set(sides[0], sides[1], len(target["counts"])), sides[0]
 
 
-def of_boxes(scenes: Scenes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The same of scenes of boxes."""
+def box_annotations(scenes: Scenes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Convert scenes of boxes to the dicts of COCO's files."""
     return annotations(scenes.preds, scenes.target, "bbox")
 
 
-def annotations_of_masks(preds: Lists, target: Lists) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Images whose masks are compressed run-length codes."""
+def mask_annotations(preds: Lists, target: Lists) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Convert images with masks as compressed run-length codes to the dicts of COCO's files."""
     sides = []
     for name, images in (("score", preds), ("iscrowd", target)):
         flags = "scores" if name == "score" else name
         sides.append(
             [
                 {
-                    "image_id": place,
+                    "image_id": index,
                     "category_id": label,
                     name: value,
                     "segmentation": {**mask, "counts": mask["counts"].decode()},
                 }
-                for place, image in enumerate(images)
+                for index, image in enumerate(images)
                 for label, value, mask in zip(
                     image["labels"].tolist(), image[flags].tolist(), image["masks"], strict=True
                 )
             ]
         )
     areas = torch.cat([image["area"] for image in target]).tolist()
-    truths = [{**one, "area": area, "bbox": [0, 0, 1, 1]} for one, area in zip(sides[1], areas, strict=True)]
+    truths = [{**entry, "area": area, "bbox": [0, 0, 1, 1]} for entry, area in zip(sides[1], areas, strict=True)]
     return _data_set(sides[0], truths, len(target)), sides[0]
 
 
 def _data_set(found: list[dict[str, Any]], truths: list[dict[str, Any]], images: int) -> dict[str, Any]:
-    """Ground truths with all that files have beside them."""
-    truths = [{"id": place + 1, "iscrowd": 0, **entry} for place, entry in enumerate(truths)]
+    """Return the content of an annotation file: ground truths, images and categories."""
+    truths = [{"id": index + 1, "iscrowd": 0, **entry} for index, entry in enumerate(truths)]
     sizes = [{"id": image, "width": 640, "height": 480} for image in range(images)]
-    labels = sorted({one["category_id"] for one in (*found, *truths)})
+    labels = sorted({entry["category_id"] for entry in (*found, *truths)})
     categories = [{"id": label, "name": str(label)} for label in labels]
     return {"images": sizes, "annotations": truths, "categories": categories, "info": {}}
 
@@ -100,7 +100,7 @@ def peer(
     kind: str,
     limits: list[int] | None = None,
 ) -> Callable[[], None]:
-    """A peer on the same images, loaded beforehand."""
+    """Return the evaluation of a peer. The images are loaded before."""
     evaluation, evaluator, data = PEERS[name]
     with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "truths.json")
@@ -108,41 +108,41 @@ def peer(
         truth = importlib.import_module(data).COCO(str(path))
         load = truth.load_res if name == "hotcoco" else truth.loadRes
         results = load([dict(entry) for entry in found])
-    if name == "vernier":  # which takes no arrays for boxes, as pycocotools gives them to masks
+    if name == "vernier":  # it accepts no arrays as boxes, which pycocotools creates for masks
         for entry in results.dataset["annotations"]:
             entry["bbox"] = list(entry["bbox"])
 
-    def run() -> None:
+    def evaluate() -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            made = getattr(importlib.import_module(evaluation), evaluator)(truth, results, kind)
+            run = getattr(importlib.import_module(evaluation), evaluator)(truth, results, kind)
             if limits is not None:
-                setattr(made.params, "max_dets" if name == "hotcoco" else "maxDets", limits)
-            made.evaluate()
-            made.accumulate()
-            if limits is None:  # the summary of some knows only one set of limits
-                made.summarize()
+                setattr(run.params, "max_dets" if name == "hotcoco" else "maxDets", limits)
+            run.evaluate()
+            run.accumulate()
+            if limits is None:  # the summary of some peers supports only the default limits
+                run.summarize()
 
-    return run
+    return evaluate
 
 
 def vernier_boundaries(preds: Lists, target: Lists) -> Callable[[], None]:
-    """Vernier on the boundaries of masks: ground truths loaded beforehand, detections in its arrays."""
+    """Return the evaluation of boundaries by vernier. Ground truths are loaded, detections are arrays."""
     module = importlib.import_module("vernier.instance")
-    truths = module.CocoDataset.from_json(json.dumps(annotations_of_masks(preds, target)[0]).encode())
+    truths = module.CocoDataset.from_json(json.dumps(mask_annotations(preds, target)[0]).encode())
     found = [
         {
-            "image_id": place,
+            "image_id": index,
             "boxes": image["scores"].new_zeros(len(image["scores"]), 4).double().numpy(),
             "scores": image["scores"].double().numpy(),
             "labels": image["labels"].numpy(),
             "rles": image["masks"],
         }
-        for place, image in enumerate(preds)
+        for index, image in enumerate(preds)
     ]
     evaluator = module.Evaluator(iou=module.Boundary(), parity_mode="strict")
 
     def run() -> None:
-        truths.clear_cache()  # of boundaries
+        truths.clear_cache()  # the cache contains the boundaries
         evaluator.evaluate(truths, found, num_threads=torch.get_num_threads())
 
     return run

@@ -11,13 +11,13 @@ WIDTH, HEIGHT = 640.0, 480.0
 
 @dataclass(frozen=True)
 class Scenes:
-    """Packed images, as ``MeanAveragePrecision.update`` takes them; boxes are xywh."""
+    """Packed images for ``MeanAveragePrecision.update``, with boxes as xywh."""
 
     preds: dict[str, Tensor]
     target: dict[str, Tensor]
 
     def lists(self, first: int = 0, last: int | None = None) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
-        """The images as lists of dicts."""
+        """Return the images as lists of dicts."""
         sides = []
         for side in (self.preds, self.target):
             ends = side["counts"].cumsum(0).tolist()
@@ -28,17 +28,17 @@ class Scenes:
 
 
 def like_coco(images: int = 5000, classes: int = 80, seed: int = 0, *, most: int = 100, wrong: int = 60) -> Scenes:
-    """About 7 ground truths (1% crowds) and 74 detections per image, in clumps of few classes and places."""
+    """Return images with about 7 ground truths (1% crowds) and 74 detections, clustered by class and position."""
     r = np.random.default_rng(seed)
     rates = 1 / np.arange(1, classes + 1) ** 1.2
     rates[0] = 0
     rates = rates / rates.sum() * 0.7
     rates[0] = 0.3  # a third of COCO's objects are persons
-    many = np.clip(r.poisson(r.gamma(1.1, 6.3, images)), 1, 62) * (r.random(images) > 0.01)
-    image = np.repeat(np.arange(images), many)
-    total, first = len(image), np.repeat(np.cumsum(many) - many, many)
+    objects = np.clip(r.poisson(r.gamma(1.1, 6.3, images)), 1, 62) * (r.random(images) > 0.01)
+    image = np.repeat(np.arange(images), objects)
+    total, first = len(image), np.repeat(np.cumsum(objects) - objects, objects)
     label = r.choice(classes, total, p=rates)
-    # an object often has the class of an earlier one of its image, and lies near it
+    # an object often has the class and the neighbourhood of an earlier object of its image
     earlier = first + (r.random(total) * (np.arange(total) - first)).astype(int)
     label = np.where(r.random(total) < 0.6, label[earlier], label)
     side, aspect = np.exp(r.normal(np.log(48), 1.05, total)).clip(4, 440), np.exp(r.normal(0, 0.35, total))
@@ -67,9 +67,9 @@ def _detections(
     rates: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
     images: int,
     most: int,
-    wrong_ones: int,
+    false_positives: int,
 ) -> dict[str, Tensor]:
-    """Jittered copies of most ground truths, several of many, and so many false positives per image."""
+    """Return jittered copies of most ground truths, and a number of false positives per image."""
     classes = len(rates)
     copies = np.where(r.random(len(label)) < 0.86, 1 + r.poisson(1.5, len(label)), 0)
     source = np.repeat(np.arange(len(label)), copies)
@@ -79,31 +79,34 @@ def _detections(
     noise = r.normal(0, 1, (len(source), 4)) * jitter[:, None]
     found = np.concatenate([found[:, :2] + noise[:, :2] * found[:, 2:], found[:, 2:] * np.exp(noise[:, 2:])], 1)
     right = _sigmoid(2.2 - 14 * jitter + r.normal(0, 0.9, len(source)))
-    named = np.where(r.random(len(source)) < 0.9, label[source], r.choice(classes, len(source), p=rates))
-    place = np.sort(r.integers(0, images, images * wrong_ones))
-    side, aspect = np.exp(r.normal(np.log(50), 1.1, len(place))).clip(3, 440), np.exp(r.normal(0, 0.4, len(place)))
+    copied_label = np.where(r.random(len(source)) < 0.9, label[source], r.choice(classes, len(source), p=rates))
+    wrong_image = np.sort(r.integers(0, images, images * false_positives))
+    side, aspect = (
+        np.exp(r.normal(np.log(50), 1.1, len(wrong_image))).clip(3, 440),
+        np.exp(r.normal(0, 0.4, len(wrong_image))),
+    )
     size = np.stack([(side * aspect).clip(2, WIDTH), (side / aspect).clip(2, HEIGHT)], 1)
-    wrong = np.concatenate([r.random((len(place), 2)) * ([WIDTH, HEIGHT] - size), size], 1)
-    # half of them have a class that occurs in their image
-    present = np.searchsorted(image, place, "left"), np.searchsorted(image, place, "right")
-    pick = np.minimum((present[0] + r.random(len(place)) * (present[1] - present[0])).astype(int), len(label) - 1)
-    other = r.choice(classes, len(place), p=0.5 * rates + 0.5 / classes)
-    other = np.where((r.random(len(place)) < 0.5) & (present[1] > present[0]), label[pick], other)
-    scores = np.concatenate([right, _sigmoid(r.normal(-2.6, 1, len(place)))]).astype(np.float32)
-    where = np.concatenate([image[source], place])
-    order = np.lexsort((-scores, where))
-    counts = np.bincount(where, minlength=images)
+    wrong = np.concatenate([r.random((len(wrong_image), 2)) * ([WIDTH, HEIGHT] - size), size], 1)
+    # half of the false positives have a class that occurs in their image
+    present = np.searchsorted(image, wrong_image, "left"), np.searchsorted(image, wrong_image, "right")
+    pick = np.minimum((present[0] + r.random(len(wrong_image)) * (present[1] - present[0])).astype(int), len(label) - 1)
+    other = r.choice(classes, len(wrong_image), p=0.5 * rates + 0.5 / classes)
+    other = np.where((r.random(len(wrong_image)) < 0.5) & (present[1] > present[0]), label[pick], other)
+    scores = np.concatenate([right, _sigmoid(r.normal(-2.6, 1, len(wrong_image)))]).astype(np.float32)
+    all_images = np.concatenate([image[source], wrong_image])
+    order = np.lexsort((-scores, all_images))
+    counts = np.bincount(all_images, minlength=images)
     order = order[np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts) < most]
     return {
         "boxes": torch.from_numpy(np.concatenate([found, wrong])[order].astype(np.float32)),
         "scores": torch.from_numpy(scores[order]),
-        "labels": torch.from_numpy(np.concatenate([named, other])[order]),
+        "labels": torch.from_numpy(np.concatenate([copied_label, other])[order]),
         "counts": torch.from_numpy(counts.clip(max=most)),
     }
 
 
 def dense(images: int = 200, detections: int = 1000, truths: int = 200, seed: int = 0) -> Scenes:
-    """One class, crowded images: each detection is a jittered ground truth."""
+    """Return crowded images of one class. Each detection is a jittered ground truth."""
     generator = torch.Generator().manual_seed(seed)
     size = 20 + 20 * torch.rand(images * truths, 2, generator=generator)
     corner = torch.rand(images * truths, 2, generator=generator) * torch.tensor([WIDTH, HEIGHT])
@@ -120,15 +123,15 @@ def dense(images: int = 200, detections: int = 1000, truths: int = 200, seed: in
     )
 
 
-def around_one_place(images: int, detections: int, truths: int, spread: float, seed: int = 0) -> Scenes:
-    """One class, boxes of about 80 pixels around one place, as of crowds, cells and untrained detectors.
+def clustered(images: int, detections: int, truths: int, spread: float, seed: int = 0) -> Scenes:
+    """Return images of one class with boxes of about 80 pixels around one position, as in crowds or images of cells.
 
     Args:
         images: number of images.
         detections: number of detections per image.
         truths: number of ground truths per image.
         spread: standard deviation of the corners in pixels; with 0 all boxes are equal.
-        seed: of the random numbers.
+        seed: seed of the random numbers.
     """
     generator = torch.Generator().manual_seed(seed)
 

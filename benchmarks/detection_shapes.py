@@ -1,4 +1,4 @@
-"""Keypoints, rotated boxes, masks and their boundaries: scenes, and the peers on them."""
+"""Keypoints, rotated boxes, masks and their boundaries, compared with other packages."""
 
 import importlib
 import math
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks import detection_peers
 from benchmarks.detection_scenes import HEIGHT, WIDTH, Scenes, like_coco
-from benchmarks.timing import Timed, head, row
+from benchmarks.timing import Timer, print_peer_head, print_peer_row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.functions import coco_mean_average_precision
 
@@ -23,14 +23,14 @@ _POINTS = 17
 
 
 def poses(images: int) -> tuple[Packed, Packed]:
-    """Persons of 17 points, a third of them not labelled, and at most 20 detections of them per image."""
+    """Return persons with 17 points, a third of them not labelled, and at most 20 detections per image."""
     scenes, generator = like_coco(images, most=20), torch.Generator().manual_seed(0)
     skeleton = torch.rand(_POINTS, 2, generator=generator, dtype=torch.float64)
 
     def points(boxes: Tensor, third: Tensor) -> Tensor:
         noise = 0.03 * torch.randn(len(boxes), _POINTS, 2, generator=generator)
-        where = boxes[:, None, :2] + boxes[:, None, 2:] * (skeleton + noise)
-        return torch.cat([where.round(decimals=1).to(torch.float64), third[..., None].to(torch.float64)], 2)
+        position = boxes[:, None, :2] + boxes[:, None, 2:] * (skeleton + noise)
+        return torch.cat([position.round(decimals=1).to(torch.float64), third[..., None].to(torch.float64)], 2)
 
     found, true = dict(scenes.preds), dict(scenes.target)
     flags = 2 * (torch.rand(len(true["labels"]), _POINTS, generator=generator) < 2 / 3)
@@ -42,8 +42,8 @@ def poses(images: int) -> tuple[Packed, Packed]:
     return found, true
 
 
-def turned(images: int) -> tuple[Packed, Packed]:
-    """Boxes turned by the angle of their image, more or less."""
+def rotated_boxes(images: int) -> tuple[Packed, Packed]:
+    """Return boxes rotated by about the angle of their image."""
     scenes, generator = like_coco(images), torch.Generator().manual_seed(0)
     sides = []
     for side in (dict(scenes.preds), dict(scenes.target)):
@@ -56,8 +56,8 @@ def turned(images: int) -> tuple[Packed, Packed]:
     return sides[0], sides[1]
 
 
-def outlined(scenes: Scenes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Uneven ellipses in boxes like COCO's, as compressed run-length codes, in lists."""
+def mask_images(scenes: Scenes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return uneven ellipses in boxes like COCO's, as compressed run-length codes, in lists of dicts."""
     encode = importlib.import_module("pycocotools.mask").frPyObjects
     r = np.random.default_rng(0)
 
@@ -83,67 +83,70 @@ def outlined(scenes: Scenes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
 
 def ours(preds: Packed, target: Packed, kind: str) -> None:
-    """The function on packed images."""
+    """Compute COCO's numbers of packed images with the function."""
     box_format: Any = "xywh" if kind == "keypoints" else "cxcywhr"
     coco_mean_average_precision(preds, target, box_format, iou_type=kind)  # type: ignore[arg-type]
 
 
-def updated(preds: Lists, target: Lists, iou_type: Any = "segm") -> MeanAveragePrecision:
-    """The metric after updates of 50 images each."""
+def update_metric(preds: Lists, target: Lists, iou_type: Any = "segm") -> MeanAveragePrecision:
+    """Return a metric after updates with batches of 50 images."""
     metric = MeanAveragePrecision(iou_type=iou_type)
     for first in range(0, len(preds), BATCH):
         metric.update(preds[first : first + BATCH], target[first : first + BATCH])
     return metric
 
 
-def table(sizes: list[int], timed: Timed) -> None:
-    """Seconds from loaded images to numbers, of the peers that are installed."""
+def print_tables(sizes: list[int], timer: Timer) -> None:
+    """Print the time from loaded images to numbers of the installed peers."""
     names = detection_peers.installed()
-    print("\n### Keypoints, rotated boxes and masks in memory to the numbers\n\n" + head("images", names))
-    for kind, make, theirs in (("keypoints", poses, names), ("rotated", turned, [x for x in names if x == "hotcoco"])):
+    print_peer_head("Keypoints, rotated boxes and masks in memory to the numbers", "images", names)
+    for kind, make, theirs in (
+        ("keypoints", poses, names),
+        ("rotated", rotated_boxes, [x for x in names if x == "hotcoco"]),
+    ):
         for images in sizes:
             scenes = make(images)
             called = kind if kind == "keypoints" else "obb"
             files = detection_peers.annotations(*scenes, called)
             contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, *scenes, kind)}
             contenders |= {name: detection_peers.peer(name, *files, called) for name in theirs}
-            print(row(f"{kind}, {images:,}", timed(contenders), names), flush=True)
-    lists = outlined(like_coco(sizes[0] * 3 // 5))
-    coded = detection_peers.annotations_of_masks(*lists)
-    _masks(*lists, "segm", {name: detection_peers.peer(name, *coded, "segm") for name in names}, timed)
+            print_peer_row(f"{kind}, {images:,}", timer(contenders), names)
+    lists = mask_images(like_coco(sizes[0] * 3 // 5))
+    coded = detection_peers.mask_annotations(*lists)
+    _masks(*lists, "segm", {name: detection_peers.peer(name, *coded, "segm") for name in names}, timer)
     bounds = {"vernier": detection_peers.vernier_boundaries(*lists)} if "vernier" in names else {}
-    _masks(*lists, "boundary", bounds, timed)
-    _dense(min(sizes[0], 100), timed)
+    _masks(*lists, "boundary", bounds, timer)
+    _dense(min(sizes[0], 100), timer)
 
 
-def _masks(preds: Lists, target: Lists, kind: str, theirs: Mapping[str, Callable[[], None]], timed: Timed) -> None:
-    """A row of ``compute`` alone, as the peers have loaded their files, and one of updates too, beside the same."""
-    names, metric = detection_peers.installed(), updated(preds, target, kind)
+def _masks(preds: Lists, target: Lists, kind: str, theirs: Mapping[str, Callable[[], None]], timer: Timer) -> None:
+    """Print a row for ``compute``, since the peers have loaded their files, and a row for updates and compute."""
+    names, metric = detection_peers.installed(), update_metric(preds, target, kind)
 
     def compute() -> None:
         metric._computed = None
-        # a state that was written to, so that matches are not kept from round to round
+        # writing to the state discards the cached matches
         metric.metric_state["image_sizes"][0].add_(0)
         metric.compute()
 
-    seconds = timed({"torch_ap": compute, "all": lambda: updated(preds, target, kind).compute(), **theirs})
+    seconds = timer({"torch_ap": compute, "all": lambda: update_metric(preds, target, kind).compute(), **theirs})
     masks = sum(len(image["masks"]) for side in (preds, target) for image in side)
-    print(row(f"{kind}, {masks:,} masks, {len(preds)}", seconds, names))
-    print(row("the same, with updates", seconds | {"torch_ap": seconds["all"]}, names), flush=True)
+    print_peer_row(f"{kind}, {masks:,} masks, {len(preds)}", seconds, names)
+    print_peer_row(f"{kind}, with updates", seconds | {"torch_ap": seconds["all"]}, names)
 
 
-def _dense(images: int, timed: Timed) -> None:
-    """A row of updates with dense masks, beside pycocotools' encoding of them, which evaluators of codes need."""
+def _dense(images: int, timer: Timer) -> None:
+    """Print a row for updates with dense masks, and the time of pycocotools to encode the masks for its evaluator."""
     code = importlib.import_module("pycocotools.mask")
-    sides = outlined(like_coco(images, most=20))
+    sides = mask_images(like_coco(images, most=20))
     for image in (*sides[0], *sides[1]):
         drawn = code.decode(image["masks"]) if image["masks"] else np.zeros((int(HEIGHT), int(WIDTH), 0), np.uint8)
         image["masks"] = torch.from_numpy(drawn).permute(2, 0, 1).bool().contiguous()
 
-    def encoded() -> None:
+    def encode() -> None:
         for image in (*sides[0], *sides[1]):
             code.encode(np.asfortranarray(image["masks"].permute(1, 2, 0).numpy().view(np.uint8)))
 
-    seconds = timed({"torch_ap": lambda: updated(*sides), "pycocotools": encoded})
+    seconds = timer({"torch_ap": lambda: update_metric(*sides), "pycocotools": encode})
     masks = sum(len(image["masks"]) for side in sides for image in side)
-    print(row(f"{masks:,} dense masks, updates; encoding alone", seconds, detection_peers.installed()), flush=True)
+    print_peer_row(f"{masks:,} dense masks, updates; encoding alone", seconds, detection_peers.installed())

@@ -1,4 +1,4 @@
-"""Slices of the images, and images matched as they come: CPU seconds and bytes, each beside matching once."""
+"""Slices of the images, and ``match="update"``: processor time and bytes, compared with matching once."""
 
 import contextlib
 import importlib
@@ -13,7 +13,7 @@ import torch
 
 from benchmarks import detection_peers
 from benchmarks.detection_scenes import Scenes, like_coco
-from benchmarks.timing import by_turns, in_ms
+from benchmarks.timing import milliseconds, print_head, print_row, time_in_turns
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.rules import coco
 
@@ -22,8 +22,8 @@ _PARTS = (1, 10)
 Lists = list[dict[str, torch.Tensor]]
 
 
-def slices(scenes: Scenes, rounds: int) -> None:
-    """Every number of each of some disjoint slices, beside matching, which is not in them; hotcoco's likewise."""
+def print_slices(scenes: Scenes, rounds: int) -> None:
+    """Print the time of every number of disjoint slices, without the matching, for torch_ap and hotcoco."""
     images = len(scenes.target["counts"])
     metric = MeanAveragePrecision("xywh")
     metric.warn_on_many_detections = False
@@ -31,17 +31,16 @@ def slices(scenes: Scenes, rounds: int) -> None:
     columns = metric._columns()
     match = partial(coco.match, metric._settings, columns, "bbox")
     contenders: dict[str, Callable[[], Any]] = {"matching": match, "all images": lambda: match().summary()}
-    metric.per_slice({"all": range(images)})  # what is matched is kept
+    metric.per_slice({"all": range(images)})  # caches the matches
     for parts in _PARTS:
         members = {str(x): range(x, images, parts) for x in range(parts)}
-        contenders[f"{parts} of ours"] = partial(metric.per_slice, members)
+        contenders[f"{parts} of torch_ap"] = partial(metric.per_slice, members)
     if find_spec("hotcoco"):
-        contenders |= _peer(*detection_peers.of_boxes(scenes), images)
-    seconds = by_turns(contenders, rounds, clock=time.process_time)
-    print(f"\n### Every number of each slice of {images:,} images, CPU ms\n")
-    print("| | ms | share of the matching |\n|---|---|---|")
+        contenders |= _peer(*detection_peers.box_annotations(scenes), images)
+    seconds = time_in_turns(contenders, rounds, clock=time.process_time)
+    print_head(f"Every number of each slice of {images:,} images, processor time", "", "ms", "share of the matching")
     for name, took in seconds.items():
-        print(f"| {name} | {in_ms(took)} | {took / seconds['matching']:.2f} |", flush=True)
+        print_row(name, milliseconds(took), f"{took / seconds['matching']:.2f}")
 
 
 def _peer(truths: Any, found: Any, images: int) -> dict[str, Callable[[], Any]]:
@@ -52,28 +51,26 @@ def _peer(truths: Any, found: Any, images: int) -> dict[str, Callable[[], Any]]:
         evaluated.evaluate()
         evaluated.accumulate()
     members = {parts: {str(x): list(range(x, images, parts)) for x in range(parts)} for parts in _PARTS}
-    return {f"{parts} of hotcoco": partial(evaluated.slice_by, one) for parts, one in members.items()}
+    return {f"{parts} of hotcoco": partial(evaluated.slice_by, slices) for parts, slices in members.items()}
 
 
 def masks(images: int) -> tuple[Lists, Lists]:
-    """Ellipses, dense, 320 by 240, at most 20 detections per image."""
+    """Return dense masks of ellipses, 320 by 240 pixels, at most 20 detections per image."""
     height, width = torch.arange(240.0)[:, None], torch.arange(320.0)
     preds, target = like_coco(images, most=20).lists()
 
-    def drawn(image: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def draw_ellipses(image: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         x, y, w, h = (image["boxes"][:, i, None, None] / 2 for i in range(4))
         inside = ((width - x - w / 2) / (w / 2)) ** 2 + ((height - y - h / 2) / (h / 2)) ** 2 <= 1
         return {name: value for name, value in image.items() if name not in ("boxes", "area")} | {"masks": inside}
 
-    return [drawn(x) for x in preds], [drawn(x) for x in target]
+    return [draw_ellipses(x) for x in preds], [draw_ellipses(x) for x in target]
 
 
-def as_they_come(kinds: dict[Literal["bbox", "segm"], tuple[Lists, Lists]], rounds: int) -> None:
-    """Updates of 50 images, then compute, and what is kept."""
-    print(
-        '\n### `match="update"`, a multiple of "compute"\n\n'
-        "| images | updates, ms | | compute, ms | | kept, MB | |\n|---|---|---|---|---|---|---|"
-    )
+def print_match_update(kinds: dict[Literal["bbox", "segm"], tuple[Lists, Lists]], rounds: int) -> None:
+    """Print the time of updates with 50 images, the time of compute, and the size of the state."""
+    columns = ("images", "updates, ms", "", "compute, ms", "", "state, MB", "")
+    print_head('`match="update"`, and as a multiple of `match="compute"`', *columns)
     for kind, (preds, target) in kinds.items():
         metrics = {x: MeanAveragePrecision("xywh", kind, match=x) for x in ("compute", "update")}
 
@@ -91,16 +88,18 @@ def as_they_come(kinds: dict[Literal["bbox", "segm"], tuple[Lists, Lists]], roun
         for metric in metrics.values():
             metric.warn_on_many_detections = False
         for work in (epoch, compute):
-            took = by_turns({x: partial(work, one) for x, one in metrics.items()}, rounds, clock=time.process_time)
-            cells += [in_ms(took["update"]), f"{took['update'] / took['compute']:.2g}"]
-        kept = {x: sum(p.nbytes for p in one._tensors()) / 1e6 for x, one in metrics.items()}
-        cells += [f"{kept['update']:.3g}", f"{kept['update'] / kept['compute']:.2g}"]
-        print(f"| {len(preds):,}, {kind} | {' | '.join(cells)} |", flush=True)
+            took = time_in_turns(
+                {x: partial(work, metric) for x, metric in metrics.items()}, rounds, clock=time.process_time
+            )
+            cells += [milliseconds(took["update"]), f"{took['update'] / took['compute']:.2g}"]
+        size = {x: sum(tensor.nbytes for tensor in metric._tensors()) / 1e6 for x, metric in metrics.items()}
+        cells += [f"{size['update']:.3g}", f"{size['update'] / size['compute']:.2g}"]
+        print_row(f"{len(preds):,}, {kind}", *cells)
 
 
-def tables(images: int, masked: int, rounds: int) -> None:
-    """Both."""
+def print_tables(images: int, mask_images: int, rounds: int) -> None:
+    """Print the tables of slices and of ``match="update"``."""
     scenes = like_coco(images)
-    for some in (like_coco(images // 10), scenes):
-        slices(some, rounds)
-    as_they_come({"bbox": scenes.lists(), "segm": masks(masked)}, max(1, rounds // 2))
+    for subset in (like_coco(images // 10), scenes):
+        print_slices(subset, rounds)
+    print_match_update({"bbox": scenes.lists(), "segm": masks(mask_images)}, max(1, rounds // 2))

@@ -1,4 +1,4 @@
-"""`compute` of a weak detector, whose low value is searched for a cause, beside a good detector of the same size."""
+"""The search for the cause of a low value: ``compute`` of a weak detector, compared with a good one of equal size."""
 
 import time
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from benchmarks.detection_scenes import Scenes, like_coco
-from benchmarks.timing import by_turns, head, in_ms
+from benchmarks.timing import milliseconds, print_head, print_row, time_in_turns
 from torch_ap.detection import MeanAveragePrecision
 
 NAMES = ("good", "weak", "weak, `diagnose=False`", "search, share of `compute`")
 
 
 def weak(scenes: Scenes) -> Scenes:
-    """The same detections at random places."""
+    """Return the detections at random positions."""
     generator = torch.Generator().manual_seed(0)
     boxes = scenes.preds["boxes"]
     size = torch.tensor([640.0, 480.0], dtype=boxes.dtype) - boxes[:, 2:]
@@ -22,9 +22,9 @@ def weak(scenes: Scenes) -> Scenes:
     return Scenes({**scenes.preds, "boxes": torch.cat([corner, boxes[:, 2:]], 1)}, scenes.target)
 
 
-def table(sizes: list[int], rounds: int) -> None:
-    """CPU milliseconds of the first `compute` of a metric, without its updates."""
-    print("\n### The first `compute` of weak detectors, CPU ms\n\n" + head("images", NAMES))
+def print_table(sizes: list[int], rounds: int) -> None:
+    """Print the processor time of the first ``compute`` of a metric, without its updates."""
+    print_head("The first `compute` of weak detectors, processor time in ms", "images", *NAMES)
     for images in sizes:
         scenes = like_coco(images)
         contenders = {
@@ -32,13 +32,13 @@ def table(sizes: list[int], rounds: int) -> None:
             NAMES[1]: _first_computes(weak(scenes), rounds, diagnose=True),
             NAMES[2]: _first_computes(weak(scenes), rounds, diagnose=False),
         }
-        seconds = by_turns(contenders, rounds, clock=time.process_time)
+        seconds = time_in_turns(contenders, rounds, clock=time.process_time)
         share = seconds[NAMES[1]] / seconds[NAMES[2]] - 1
-        print(f"| {images:,} | {' | '.join(map(in_ms, seconds.values()))} | {share:.0%} |", flush=True)
+        print_row(f"{images:,}", *map(milliseconds, seconds.values()), f"{share:.0%}")
 
 
 def _first_computes(scenes: Scenes, rounds: int, *, diagnose: bool) -> Callable[[], Any]:
-    """A function whose every call computes another metric for the first time."""
+    """Return a function that computes a new metric in each call."""
     metrics = []
     for _ in range(rounds + 1):
         metric = MeanAveragePrecision("xywh", diagnose=diagnose)

@@ -1,8 +1,8 @@
-"""Embeddings that search one another: all measures of all ranks, beside the product alone and the peers.
+"""Embeddings that search one another: all measures at all ranks, compared with the product alone and with peers.
 
     python -m benchmarks.embeddings
 
-prints Markdown tables; a peer's figure is its time as a multiple of ours, measured by turns in the same run.
+The Markdown tables show the time of a peer as a multiple of torch_ap, measured in turns in the same run.
 """
 
 import time
@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from benchmarks.timing import by_turns, head, machine, parser, peak, row
+from benchmarks.timing import machine, parser, peak_memory, print_peer_head, print_peer_row, time_in_turns
 from torch_ap.functional import embedding_average_precision
 
 Contenders: TypeAlias = dict[str, Callable[[], object]]
@@ -23,7 +23,7 @@ COLUMNS = ["product alone", "argsort of the rows", "pytorch-metric-learning"]
 
 
 def embeddings(size: int, each: int, dimensions: int = 128) -> tuple[Tensor, Tensor]:
-    """Embeddings of length 1 that are a little like those of their label, of which there are about ``each``."""
+    """Return unit vectors near the centre of their label, with about ``each`` vectors per label."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(size // each, (size,), generator=generator)
     centres = torch.randn(size // each, dimensions, generator=generator)
@@ -32,24 +32,25 @@ def embeddings(size: int, each: int, dimensions: int = 128) -> tuple[Tensor, Ten
 
 
 def product(vectors: Tensor) -> None:
-    """All similarities, a block of rows at a time."""
+    """Compute all similarities in blocks of rows."""
     out = torch.empty(BLOCK, len(vectors))
     for rows in torch.split(vectors, BLOCK):
         torch.mm(rows, vectors.t(), out=out[: len(rows)])
 
 
-def ordered(vectors: Tensor) -> None:
-    """All similarities, and each row in order."""
+def sort_rows(vectors: Tensor) -> None:
+    """Compute all similarities and sort each row."""
     for rows in torch.split(vectors, BLOCK):
         (rows @ vectors.t()).argsort(1, descending=True)
 
 
 def ours(vectors: Tensor, labels: Tensor) -> float:
+    """Return the mean AP."""
     return float(embedding_average_precision(vectors, None, labels).map)
 
 
 def metric_learning(vectors: Tensor, labels: Tensor) -> float:
-    """AccuracyCalculator over all ranks, with torch's own search."""
+    """Return the mean AP of AccuracyCalculator over all ranks, with a search in torch."""
     from pytorch_metric_learning.distances import CosineSimilarity
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
     from pytorch_metric_learning.utils.inference import CustomKNN
@@ -64,27 +65,28 @@ def metric_learning(vectors: Tensor, labels: Tensor) -> float:
     return float(calculator.get_accuracy(vectors, labels)["mean_average_precision"])
 
 
-def speed(sizes: list[tuple[int, int]], slow: int, rounds: int) -> None:
-    """CPU seconds; peers that sort up to ``slow`` embeddings."""
-    print("\n### Embeddings of 128 dimensions: CPU time\n\n" + head("embeddings, relevant", COLUMNS))
+def print_times(sizes: list[tuple[int, int]], largest: int, rounds: int) -> None:
+    """Print the processor time. Peers that sort run only on up to ``largest`` embeddings."""
+    print_peer_head("Embeddings of 128 dimensions: processor time", "embeddings, relevant", COLUMNS)
     for size, each in sizes:
         vectors, labels = embeddings(size, each)
         contenders: Contenders = {"torch_ap": partial(ours, vectors, labels), COLUMNS[0]: partial(product, vectors)}
-        seconds = by_turns(contenders, rounds, time.process_time)
-        if size <= slow:
+        seconds = time_in_turns(contenders, rounds, time.process_time)
+        if size <= largest:
             peers: Contenders = {
-                COLUMNS[1]: partial(ordered, vectors),
+                COLUMNS[1]: partial(sort_rows, vectors),
                 COLUMNS[2]: partial(metric_learning, vectors, labels),
             }
-            seconds |= by_turns(peers, 0, time.process_time)
-        print(row(f"{size:,}, about {each}", seconds, COLUMNS), flush=True)
+            seconds |= time_in_turns(peers, 0, time.process_time)
+        print_peer_row(f"{size:,}, about {each}", seconds, COLUMNS)
 
 
-def memory(size: int) -> None:
-    """Highest resident memory beyond the embeddings."""
+def print_memory(size: int) -> None:
+    """Print the peak memory in addition to the embeddings."""
     vectors, labels = embeddings(size, 12)
     ours(vectors[:3000], labels[:3000])
-    print(f"\n{size:,} embeddings, {vectors.nbytes / 1e6:.0f} MB: {peak(partial(ours, vectors, labels)):.0f} MB more")
+    used = peak_memory(partial(ours, vectors, labels))
+    print(f"\n{size:,} embeddings, {vectors.nbytes / 1e6:.0f} MB: {used:.0f} MB more")
 
 
 def main() -> None:
@@ -93,8 +95,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(machine("torch", "numpy", "pytorch-metric-learning"))
     small = options.quick
-    speed([(2000, 12)] if small else [(2000, 12), (12_000, 3), (12_000, 12), (12_000, 200)], 12_000, options.rounds)
-    memory(6000 if small else 60_000)
+    print_times(
+        [(2000, 12)] if small else [(2000, 12), (12_000, 3), (12_000, 12), (12_000, 200)], 12_000, options.rounds
+    )
+    print_memory(6000 if small else 60_000)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What uncertainty costs: intervals beside the AP itself, the bootstrap beside a loop over scikit-learn.
+"""Time of intervals compared with AP, and of the bootstrap compared with a loop over scikit-learn.
 
     python -m benchmarks.inference
 
-prints Markdown tables; figures are multiples of the first column, measured by turns in the same run.
+The Markdown tables show multiples of the first column, measured in turns in the same run.
 """
 
 import warnings
@@ -16,7 +16,17 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from benchmarks.detection_scenes import like_coco
-from benchmarks.timing import by_turns, head, in_ms, machine, once, parser, row
+from benchmarks.timing import (
+    machine,
+    milliseconds,
+    parser,
+    print_head,
+    print_peer_head,
+    print_peer_row,
+    print_row,
+    time_in_turns,
+    time_once,
+)
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
 from torch_ap.inference import average_precision_interval, compare_rankings
@@ -25,15 +35,15 @@ _LOOPS = 20
 
 
 def scores(size: int, rate: float) -> tuple[Tensor, Tensor]:
-    """Normal scores, those of hits two standard deviations higher."""
+    """Return normal scores, two standard deviations higher for hits, and targets."""
     target = torch.rand(size) < rate
     return torch.randn(size) + 2 * target, target.long()
 
 
-def intervals(sizes: list[int], rounds: int) -> None:
-    """The time of the interval, the AP included, as a multiple of that of the AP alone."""
+def print_intervals(sizes: list[int], rounds: int) -> None:
+    """Print the time of AP with its interval as a multiple of the time of AP."""
     names = ["influence interval", "jackknife interval"]
-    print("\n### Interval of one ranking, as a multiple of its AP\n\n" + head("N, positives", names))
+    print_peer_head("Interval of one ranking, as a multiple of its AP", "N, positives", names)
     for rate in (0.02, 0.5):
         for size in sizes:
             preds, target = scores(size, rate)
@@ -42,11 +52,11 @@ def intervals(sizes: list[int], rounds: int) -> None:
                 names[0]: partial(average_precision_interval, preds, target),
                 names[1]: partial(average_precision_interval, preds, target, method="jackknife"),
             }
-            print(row(f"{size:,}, {rate:.0%}", by_turns(contenders, rounds), names), flush=True)
+            print_peer_row(f"{size:,}, {rate:.0%}", time_in_turns(contenders, rounds), names)
 
 
-def macro(rounds: int, items: int) -> None:
-    """The interval of a macro mean, which needs every item's place in every ranking."""
+def print_macro_intervals(rounds: int, items: int) -> None:
+    """Print the time of the interval of a macro mean, which needs the ranks of every item in all rankings."""
     names = ["interval of each", "interval of the macro mean"]
     preds, target = torch.randn(items, 80), (torch.rand(items, 80) < 0.03).long()
     contenders: dict[str, Callable[[], Any]] = {
@@ -54,27 +64,27 @@ def macro(rounds: int, items: int) -> None:
         names[0]: partial(average_precision_interval, preds, target),
         names[1]: partial(average_precision_interval, preds, target, average="macro"),
     }
-    print("\n### Intervals of 80 labels, as a multiple of their AP\n\n" + head("items", names))
-    print(row(f"{items:,}", by_turns(contenders, rounds), names), flush=True)
+    print_peer_head("Intervals of 80 labels, as a multiple of their AP", "items", names)
+    print_peer_row(f"{items:,}", time_in_turns(contenders, rounds), names)
 
 
-def bootstraps(size: int, rounds: int) -> None:
-    """1,000 stratified replicates; the peer runs a few, and its time is scaled up."""
-    print(f"\n### 1,000 stratified bootstrap replicates of AP, N = {size:,}\n")
-    print("| positives | torch_ap, s | scikit-learn loop |\n|---|---|---|")
+def print_bootstraps(size: int, rounds: int) -> None:
+    """Print the time of 1,000 stratified replicates. The peer runs fewer, and its time is scaled."""
+    columns = ("positives", "torch_ap, s", "scikit-learn loop")
+    print_head(f"1,000 stratified bootstrap replicates of AP, N = {size:,}", *columns)
     for rate in (0.02, 0.5):
         preds, target = scores(size, rate)
         ours = partial(
             average_precision_interval, preds, target, method="bootstrap-percentile", design="stratified",
             n_resamples=1000,
         )  # fmt: skip
-        seconds = by_turns({"ours": ours, "theirs": partial(scikit_learn_loop, preds, target)}, min(rounds, 2))
+        seconds = time_in_turns({"ours": ours, "theirs": partial(scikit_learn_loop, preds, target)}, min(rounds, 2))
         theirs = seconds["theirs"] * 1000 / _LOOPS
-        print(f"| {rate:.0%} | {seconds['ours']:.3g} | {theirs / seconds['ours']:.3g} |", flush=True)
+        print_row(f"{rate:.0%}", f"{seconds['ours']:.3g}", f"{theirs / seconds['ours']:.3g}")
 
 
 def scikit_learn_loop(preds: Tensor, target: Tensor) -> list[float]:
-    """A few replicates, as one would write them by hand."""
+    """Return AP of 20 replicates by a simple loop."""
     rng = np.random.default_rng(0)
     x, y = preds.numpy(), target.numpy()
     hits, misses = np.flatnonzero(y), np.flatnonzero(1 - y)
@@ -85,29 +95,29 @@ def scikit_learn_loop(preds: Tensor, target: Tensor) -> list[float]:
     return values
 
 
-def comparisons(size: int) -> None:
-    """Two systems on the same items."""
+def print_comparisons(size: int) -> None:
+    """Print the time to compare two systems on the same items."""
     preds, target = scores(size, 0.02)
     other = preds + 0.3 * torch.randn(size)
-    print(f"\n### Two systems on the same items, N = {size:,}\n\n| method | ms |\n|---|---|")
+    print_head(f"Two systems on the same items, N = {size:,}", "method", "ms")
     for method in ("logit", "influence", "jackknife", "bootstrap", "permutation"):
         run = partial(compare_rankings, preds, other, target, method=method)
-        print(f"| {method} | {in_ms(once({'run': run})['run'])} |", flush=True)
+        print_row(method, milliseconds(time_once({"run": run})["run"]))
 
 
-def images(count: int, replicates: int) -> None:
-    """Detectors on a set like COCO's val2017: 80 categories, 10 thresholds, 101 recall levels."""
+def print_images(count: int, replicates: int) -> None:
+    """Print the time for detectors on data like COCO's val2017: 80 categories, 10 thresholds, 101 recall levels."""
     scenes, metric, other = like_coco(count), MeanAveragePrecision("xywh"), MeanAveragePrecision("xywh")
     metric.update(scenes.preds, scenes.target)
     noise = 0.1 * torch.randn(len(scenes.preds["scores"]))
     other.update(scenes.preds | {"scores": scenes.preds["scores"] + noise}, scenes.target)
-    how: dict[str, Any] = {"n_resamples": replicates}
-    seconds = once(
+    settings: dict[str, Any] = {"n_resamples": replicates}
+    seconds = time_once(
         {
             "run": metric.compute,
-            "bootstrap": partial(metric.confidence_interval, **how),
-            "comparison": partial(metric.compare, other, **how),
-            "chance": partial(metric.chance_level, **how),
+            "bootstrap": partial(metric.confidence_interval, **settings),
+            "comparison": partial(metric.compare, other, **settings),
+            "chance": partial(metric.chance_level, **settings),
         }
     )
     print(f"\n### Bootstrap over {count:,} images, {len(scenes.preds['labels']):,} detections\n")
@@ -119,16 +129,17 @@ def images(count: int, replicates: int) -> None:
 
 
 def main() -> None:
-    options = parser("What uncertainty costs.").parse_args()
+    """Print all tables."""
+    options = parser(__doc__).parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     quick = options.quick
     print(machine("torch", "scikit-learn", "numpy"))
-    intervals([2000] if quick else [2000, 10**5, 10**6, 10**7], options.rounds)
-    macro(options.rounds, 1000 if quick else 50_000)
-    bootstraps(2000 if quick else 100_000, options.rounds)
-    comparisons(2000 if quick else 100_000)
-    images(50 if quick else 5000, 20 if quick else 1000)
+    print_intervals([2000] if quick else [2000, 10**5, 10**6, 10**7], options.rounds)
+    print_macro_intervals(options.rounds, 1000 if quick else 50_000)
+    print_bootstraps(2000 if quick else 100_000, options.rounds)
+    print_comparisons(2000 if quick else 100_000)
+    print_images(50 if quick else 5000, 20 if quick else 1000)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Average precision of classifiers: compute, update, forward, state and accuracy beside the peers.
+"""Average precision of classifiers: compute, update, forward, state and accuracy, compared with other packages.
 
     python -m benchmarks.one_ranking
 
-prints Markdown tables; a peer's figure is its time as a multiple of ours, measured by turns in the same run.
+The Markdown tables show the time of a peer as a multiple of torch_ap, measured in turns in the same run.
 """
 
 import warnings
@@ -19,27 +19,38 @@ from torchmetrics import classification as their_classes
 from torchmetrics.functional import classification as torchmetrics
 
 import torch_ap
-from benchmarks.timing import by_turns, head, machine, once, parser, row
+from benchmarks.timing import (
+    machine,
+    parser,
+    print_head,
+    print_peer_head,
+    print_peer_row,
+    print_row,
+    time_in_turns,
+    time_once,
+)
 from torch_ap import functional
 
 PEERS = ["torchmetrics", "scikit-learn", "torcheval"]
 
 
 def scores(shape: tuple[int, ...], rate: float) -> tuple[Tensor, Tensor]:
-    """Probabilities that depend on the target."""
+    """Return probabilities that depend on the target, and the target."""
     target = torch.rand(shape) < rate
     return torch.sigmoid(torch.randn(shape) - 2 + 2 * target), target.long()
 
 
-def one_ranking(sizes: list[int], rounds: int) -> None:
-    """Compute on one ranking."""
+def print_one_ranking(sizes: list[int], rounds: int) -> None:
+    """Print the time of compute for one ranking."""
     names = [*PEERS, "np.sort of the scores"]
-    print("\n### One ranking: compute, from what the metric holds\n\n" + head("N, positives", names))
+    print_peer_head("One ranking: compute from the state of the metric", "N, positives", names)
     for rate in (0.02, 0.5):
         for size in sizes:
             preds, target = scores((size,), rate)
-            held = {"torch_ap": torch_ap.BinaryAveragePrecision, "torchmetrics": their_classes.BinaryAveragePrecision}
-            metrics = {name: metric(compute_with_cache=False) for name, metric in held.items()}
+            packages = {"torch_ap": torch_ap, "torchmetrics": their_classes}
+            metrics: dict[str, Any] = {
+                name: package.BinaryAveragePrecision(compute_with_cache=False) for name, package in packages.items()
+            }
             for metric in metrics.values():
                 metric.update(preds, target)
             contenders = {
@@ -48,12 +59,12 @@ def one_ranking(sizes: list[int], rounds: int) -> None:
                 "torcheval": partial(torcheval.binary_auprc, preds, target),
                 "np.sort of the scores": partial(np.sort, preds.numpy()),
             }
-            print(row(f"{size:.0e}, {rate:.0%}", by_turns(contenders, rounds), names), flush=True)
+            print_peer_row(f"{size:.0e}, {rate:.0%}", time_in_turns(contenders, rounds), names)
 
 
-def many_columns(columns: list[int], rounds: int) -> None:
-    """Compute on columns."""
-    print("\n### 50,000 items, one ranking per column\n\n" + head("task, columns", PEERS))
+def print_columns(columns: list[int], rounds: int) -> None:
+    """Print the time of the functions for one ranking per column."""
+    print_peer_head("50,000 items, one ranking per column", "task, columns", PEERS)
     for width in columns:
         preds, target = scores((50_000, width), 0.02)
         classes = torch.randint(width, (50_000,))
@@ -68,52 +79,52 @@ def many_columns(columns: list[int], rounds: int) -> None:
             "torchmetrics": partial(torchmetrics.multiclass_average_precision, preds, classes, width),
             "torcheval": partial(torcheval.multiclass_auprc, preds, classes, num_classes=width),
         }
-        print(row(f"multilabel, {width}", by_turns(multilabel, rounds), PEERS), flush=True)
-        print(row(f"multiclass, {width}", by_turns(multiclass, rounds), PEERS), flush=True)
+        print_peer_row(f"multilabel, {width}", time_in_turns(multilabel, rounds), PEERS)
+        print_peer_row(f"multiclass, {width}", time_in_turns(multiclass, rounds), PEERS)
 
 
-def updates(rounds: int) -> None:
-    """One call of ``update`` with checks; torchmetrics with its checks and without."""
+def print_updates(rounds: int) -> None:
+    """Print the time of one ``update`` with checks, and of torchmetrics with and without checks."""
     names = ["torchmetrics, unchecked", "torchmetrics, checked"]
-    print("\n### One update\n\n" + head("metric, batch", names))
+    print_peer_head("One update", "metric, batch", names)
     for size in (256, 8192):
         preds, target = scores((size, 100), 0.1)
-        one, binary, classes = preds[:, 0].clone(), target[:, 0].clone(), torch.randint(100, (size,))
+        column, binary, classes = preds[:, 0].clone(), target[:, 0].clone(), torch.randint(100, (size,))
         ours, theirs = torch_ap, their_classes
         for what, name, args, settings in (
-            ("binary", "BinaryAveragePrecision", (one, binary), {}),
-            ("binary, 200 thresholds", "BinaryAveragePrecision", (one, binary), {"thresholds": 200}),
+            ("binary", "BinaryAveragePrecision", (column, binary), {}),
+            ("binary, 200 thresholds", "BinaryAveragePrecision", (column, binary), {"thresholds": 200}),
             ("multiclass, 100", "MulticlassAveragePrecision", (preds, classes), {"num_classes": 100}),
             ("multilabel, 100", "MultilabelAveragePrecision", (preds, target), {"num_labels": 100}),
         ):
             contenders = {
-                "torch_ap": repeated(getattr(ours, name)(**settings), *args),
-                names[0]: repeated(getattr(theirs, name)(validate_args=False, **settings), *args),
-                names[1]: repeated(getattr(theirs, name)(**settings), *args),
+                "torch_ap": repeat_update(getattr(ours, name)(**settings), *args),
+                names[0]: repeat_update(getattr(theirs, name)(validate_args=False, **settings), *args),
+                names[1]: repeat_update(getattr(theirs, name)(**settings), *args),
             }
-            seconds = {name: took / 100 for name, took in by_turns(contenders, rounds).items()}
-            print(row(f"{what}, {size}", seconds, names), flush=True)
+            seconds = {name: took / 100 for name, took in time_in_turns(contenders, rounds).items()}
+            print_peer_row(f"{what}, {size}", seconds, names)
 
 
-def repeated(metric: Any, *args: Tensor) -> Callable[[], None]:
-    """100 updates; the lists are emptied after every hundred, or every ten where batches are large."""
-    row = 10 if args[0].numel() > 1 << 14 else 100
+def repeat_update(metric: Any, *args: Tensor) -> Callable[[], None]:
+    """Return a function of 100 updates. The state is emptied after 100 updates, or after 10 large batches."""
+    stored = 10 if args[0].numel() > 1 << 14 else 100
 
     def run() -> None:
-        for _ in range(100 // row):
-            for _ in range(row):
+        for _ in range(100 // stored):
+            for _ in range(stored):
                 metric.update(*args)
-            for held in metric.metric_state.values():
-                if isinstance(held, list):
-                    held.clear()
+            for state in metric.metric_state.values():
+                if isinstance(state, list):
+                    state.clear()
 
     return run
 
 
-def forwards(steps: int) -> None:
-    """``forward`` over an epoch, which returns the value of each batch and keeps the state."""
+def print_forward(steps: int) -> None:
+    """Print the time of an epoch of ``forward``, which returns the value of each batch and updates the state."""
     names = ["torchmetrics", "torch_ap's update"]
-    print(f"\n### {steps:,} steps of forward, batches of 4,096\n\n" + head("metric", names))
+    print_peer_head(f"{steps:,} steps of forward, batches of 4,096", "metric", names)
     batch = scores((4096,), 0.1)
 
     def epoch(step: Callable[..., Any]) -> Callable[[], None]:
@@ -128,38 +139,38 @@ def forwards(steps: int) -> None:
         names[0]: epoch(their_classes.BinaryAveragePrecision()),
         names[1]: epoch(torch_ap.BinaryAveragePrecision().update),
     }
-    print(row("binary", once(contenders), names), flush=True)
+    print_peer_row("binary", time_once(contenders), names)
 
 
-def state() -> None:
-    """Bytes of state per sample."""
-    print("\n### State, bytes per sample\n\n| scores | torch_ap | torchmetrics |\n|---|---|---|")
+def print_state() -> None:
+    """Print the bytes of state per sample."""
+    print_head("State, bytes per sample", "scores", "torch_ap", "torchmetrics")
     preds, target = scores((10_000,), 0.1)
     for dtype in (torch.float32, torch.float16, torch.float64):
-        held = []
+        sizes = []
         for metric in (torch_ap.BinaryAveragePrecision(), their_classes.BinaryAveragePrecision()):
             metric.update(preds.to(dtype), target)
-            lists = [x for kept in metric.metric_state.values() if isinstance(kept, list) for x in kept]
-            held.append(sum(x.numel() * x.element_size() for x in lists) / 10_000)
-        print(f"| {str(dtype).removeprefix('torch.')} | {held[0]:.0f} | {held[1]:.0f} |")
+            lists = [x for state in metric.metric_state.values() if isinstance(state, list) for x in state]
+            sizes.append(sum(x.nbytes for x in lists) / 10_000)
+        print_row(str(dtype).removeprefix("torch."), *(f"{size:.0f}" for size in sizes))
 
 
-def accuracy(size: int) -> None:
-    """Distance from a sum in extended precision."""
+def print_accuracy(size: int) -> None:
+    """Print the differences from a sum in extended precision."""
     preds, target = scores((size,), 0.02)
-    places = torch.argsort(preds, descending=True, stable=True)
-    ordered, hits = preds[places].numpy(), target[places].numpy()
-    last = np.append(ordered[1:] != ordered[:-1], True)
-    through = np.cumsum(hits)[last]
-    ranks = np.flatnonzero(last) + 1
-    gains = np.diff(through, prepend=0)
-    exact = np.sum(gains * (through.astype(np.longdouble) / ranks)) / through[-1]
+    order = torch.argsort(preds, descending=True, stable=True)
+    scores_in_order, relevant = preds[order].numpy(), target[order].numpy()
+    group_ends = np.append(scores_in_order[1:] != scores_in_order[:-1], True)
+    hits = np.cumsum(relevant)[group_ends]
+    ranks = np.flatnonzero(group_ends) + 1
+    gains = np.diff(hits, prepend=0)
+    exact = np.sum(gains * (hits.astype(np.longdouble) / ranks)) / hits[-1]
     ours = functional.binary_average_precision(preds, target, dtype=torch.float64).item()
     theirs = torchmetrics.binary_average_precision(preds, target).item()
     peer = average_precision_score(target.numpy(), preds.numpy())
-    print(f"\n### Accuracy at N = {size:.0e}\n\n| | distance from extended precision |\n|---|---|")
+    print_head(f"Accuracy at N = {size:.0e}", "", "difference from extended precision")
     for name, value in (("torch_ap, float64 result", ours), ("torchmetrics", theirs), ("scikit-learn", peer)):
-        print(f"| {name} | {abs(float(value - exact)):.1e} |")
+        print_row(name, f"{abs(float(value - exact)):.1e}")
 
 
 def main() -> None:
@@ -169,12 +180,12 @@ def main() -> None:
     torch.manual_seed(0)
     print(machine("torch", "torchmetrics", "scikit-learn", "torcheval", "numpy"))
     small = options.quick
-    one_ranking([10**5] if small else [10**5, 10**6, 10**7], options.rounds)
-    many_columns([10] if small else [100, 1000], 1 if small else min(3, options.rounds))
-    updates(options.rounds)
-    forwards(50 if small else 2000)
-    state()
-    accuracy(10**6 if small else 5 * 10**7)
+    print_one_ranking([10**5] if small else [10**5, 10**6, 10**7], options.rounds)
+    print_columns([10] if small else [100, 1000], 1 if small else min(3, options.rounds))
+    print_updates(options.rounds)
+    print_forward(50 if small else 2000)
+    print_state()
+    print_accuracy(10**6 if small else 5 * 10**7)
 
 
 if __name__ == "__main__":

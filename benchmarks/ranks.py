@@ -1,12 +1,14 @@
-"""What ranks need to synchronize: gathered, each gets all items; exchanged, each gets its share.
+"""Time, traffic and memory to synchronize processes: gathered (each gets all items) or exchanged (each gets a share).
 
     python -m benchmarks.ranks [--quick] [--ranks 2 4 8] [--items 2000000] [--only scores]
 
-prints Markdown tables; ``benchmarks.scale`` prints them too. Ranks are gloo processes of one thread each, all on this
-machine, so that with more ranks than processors the wall time is that of their work one after the other. Bytes are
-those that a rank receives from others, counted where ``torch.distributed`` is called; memory is the peak of a rank's
-process above that before it had any items; in brackets what the model of docs/scale.md says. A rank's *share* is what
-one process needs for the items of all, divided by the number of ranks.
+This prints Markdown tables, and so does ``benchmarks.scale``. The processes are gloo processes of one thread each on
+this machine. With more processes than processors, the wall time is the time of their work one after the other.
+
+- Bytes: received from other processes, counted at the calls of ``torch.distributed``.
+- Memory: the peak of a process in addition to its memory before the first update.
+- In brackets: the model of docs/scale.md.
+- Share: the memory of one process with all items, divided by the number of processes.
 """
 
 import multiprocessing
@@ -24,21 +26,21 @@ from torch import Generator
 
 import torch_ap
 from benchmarks.detection_scenes import like_coco
-from benchmarks.timing import machine, parser, peak
+from benchmarks.timing import machine, parser, peak_memory, print_head, print_row
 
 BATCHES, HITS = 8, 0.02
 MODES = ("gather", "exchange")
 
 
-class Counted:
-    """Bytes that this rank has received, and collectives."""
+class Traffic:
+    """Bytes that this process has received, and number of collectives."""
 
     def __init__(self) -> None:
         self.bytes = self.calls = 0
         for name in ("all_gather", "all_to_all_single", "all_reduce"):
-            setattr(dist, name, self._counting(name, getattr(dist, name)))
+            setattr(dist, name, self._count_calls(name, getattr(dist, name)))
 
-    def _counting(self, name: str, collective: Any) -> Any:
+    def _count_calls(self, name: str, collective: Any) -> Any:
         def call(out: Any, *args: Any, **more: Any) -> Any:
             if isinstance(out, list):
                 self.bytes += sum(x.nbytes for x in out[1:])
@@ -53,12 +55,12 @@ class Counted:
 
 
 def model(sync: str, ranks: int, each: int, hits: float = HITS) -> tuple[float, float, float]:
-    """Bytes that a rank receives, comparisons of its sorts, and bytes of items and copies of them that it holds.
+    """Return the bytes that a process receives, the comparisons of its sorts, and the bytes of its items with copies.
 
     Args:
         sync: "gather" or "exchange".
-        ranks: W.
-        each: items of each rank, float32 scores and a byte for each target.
+        ranks: number of processes.
+        each: number of items of each process, with float32 scores and one byte per target.
         hits: share of relevant items.
     """
     others, items = ranks - 1, ranks * each
@@ -72,19 +74,18 @@ def model(sync: str, ranks: int, each: int, hits: float = HITS) -> tuple[float, 
     return 4 * each * others / ranks + samples + sums, 2 * each * log2(each), 22 * each
 
 
-def on_paper() -> None:
-    head = ("GB received", "comparisons", "GB held")
-    print("\n| scores | ranks | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES) + " |")
-    print("|---|---|---|---|")
+def print_model() -> None:
+    """Print the model for large numbers of items and processes."""
+    columns = "GB received, comparisons, GB stored"
+    print_head("", "scores", "processes", *(f"{sync}: {columns}" for sync in MODES))
     for items in (10**9, 10**12):
         for ranks in (8, 64, 1024):
             cells = [model(sync, ranks, items // ranks) for sync in MODES]
-            told = [f"{x / 1e9:.3g}, {y:.1e}, {z / 1e9:.3g}" for x, y, z in cells]
-            print(f"| {items:.0e} | {ranks:,} | " + " | ".join(told) + " |")
+            print_row(f"{items:.0e}", f"{ranks:,}", *(f"{x / 1e9:.3g}, {y:.1e}, {z / 1e9:.3g}" for x, y, z in cells))
 
 
-def scores_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
-    """Batches of scores and targets."""
+def score_batches(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
+    """Return batches of scores and targets."""
     del ranks
     generator = Generator().manual_seed(rank)
     target = torch.rand(size, generator=generator) < HITS
@@ -92,148 +93,150 @@ def scores_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
     return list(zip(scores.chunk(BATCHES), target.chunk(BATCHES), strict=True))
 
 
-def documents_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
-    """Batches of scores, targets and indexes: queries of about 100 documents, which lie on any ranks."""
+def document_batches(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
+    """Return batches of scores, targets and indexes. The 100 documents of a query are spread over all processes."""
     generator = Generator().manual_seed(rank)
     indexes = torch.randint(max(size * ranks // 100, 1), (size,), generator=generator)
-    parts = zip(*scores_of(rank, size, ranks), strict=True)
-    return list(zip(*parts, indexes.chunk(BATCHES), strict=True))
+    columns = zip(*score_batches(rank, size, ranks), strict=True)
+    return list(zip(*columns, indexes.chunk(BATCHES), strict=True))
 
 
-def images_of(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
-    """One batch of images, with as many ground truths and detections as COCO's."""
+def image_batches(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
+    """Return one batch of images like COCO's."""
     del ranks
     scenes = like_coco(size, seed=rank)
     return [(scenes.preds, scenes.target)]
 
 
 class Kind(NamedTuple):
-    """What is synchronized."""
+    """A metric and its input."""
 
     metric: Callable[..., Any]
     batches: Callable[[int, int, int], list[tuple[Any, ...]]]
     value: Callable[[Any], float] = float
-    items: int = 1  # scores for one of these
+    items: int = 1  # number of scores that count as one item, for example an image
 
 
 def images(match: Literal["compute", "update"]) -> Kind:
-    """Images that are matched when they come, or when all are there."""
+    """Return the metric of images that are matched in ``update`` or in ``compute``."""
     metric = partial(torch_ap.MeanAveragePrecision, "xywh", match=match)
-    return Kind(metric, images_of, lambda found: float(found["map"]), items=1000)
+    return Kind(metric, image_batches, lambda found: float(found["map"]), items=1000)
 
 
 KINDS = {
-    "scores": Kind(torch_ap.BinaryAveragePrecision, scores_of),
-    "documents of queries": Kind(torch_ap.RetrievalMAP, documents_of),
+    "scores": Kind(torch_ap.BinaryAveragePrecision, score_batches),
+    "documents of queries": Kind(torch_ap.RetrievalMAP, document_batches),
     "images": images("compute"),
-    "images matched as they come": images("update"),
+    "images matched in update": images("update"),
 }
 
 
-def measured(metric: Any, batches: list[tuple[Any, ...]]) -> float:
-    """MB that the process needs at most, from the first update to the value."""
+def measure_memory(metric: Any, batches: list[tuple[Any, ...]]) -> float:
+    """Return the peak memory of the process in MB, from the first update to the value."""
 
     def run() -> None:
         for batch in batches:
             metric.update(*batch)
         metric.compute()
 
-    return peak(run)
+    return peak_memory(run)
 
 
-def new(kind: Kind, sync: str) -> Any:
+def new_metric(kind: Kind, sync: str) -> Any:
+    """Return a metric after a first ``compute``, which loads modules, and a reset."""
     metric = kind.metric(sync=sync)
     for batch in kind.batches(0, 1000 // kind.items + 8, 1):
         metric.update(*batch)
-    metric.compute()  # what a first call loads
+    metric.compute()
     metric.reset()
     return metric
 
 
-def on_rank(rank: int, name: str, ranks: int, size: int, rounds: int, store: str, answers: Any) -> None:
+def run_process(rank: int, name: str, ranks: int, size: int, rounds: int, store: str, results: Any) -> None:
+    """Measure both modes in one process of a group."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
     kind = KINDS[name]
-    counted, batches = Counted(), kind.batches(rank, size, ranks)
-    found: dict[str, Any] = {}
+    traffic, batches = Traffic(), kind.batches(rank, size, ranks)
+    measurements: dict[str, Any] = {}
     for sync in MODES:
-        metric, seconds = new(kind, sync), []
-        megabytes = measured(metric, batches)
+        metric, seconds = new_metric(kind, sync), []
+        megabytes = measure_memory(metric, batches)
         for _ in range(rounds):
             metric._computed = None
-            counted.bytes = counted.calls = 0
+            traffic.bytes = traffic.calls = 0
             dist.barrier()
             start = time.perf_counter(), time.process_time()
             value = metric.compute()
-            worked = time.process_time()
+            processor_end = time.process_time()
             dist.barrier()
-            seconds.append((time.perf_counter() - start[0], worked - start[1]))
+            seconds.append((time.perf_counter() - start[0], processor_end - start[1]))
         wall, processor = map(statistics.median, zip(*seconds, strict=True))
-        found[sync] = wall, processor, counted.bytes / 1e6, counted.calls, megabytes, kind.value(value)
-    answers.put(found)
+        measurements[sync] = wall, processor, traffic.bytes / 1e6, traffic.calls, megabytes, kind.value(value)
+    results.put(measurements)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def alone(name: str, size: int, answers: Any) -> None:
-    """One process with all items."""
+def run_alone(name: str, size: int, results: Any) -> None:
+    """Measure the memory of one process with all items."""
     torch.set_num_threads(1)
     kind = KINDS[name]
-    answers.put(measured(new(kind, "gather"), kind.batches(0, size, 1)))
+    results.put(measure_memory(new_metric(kind, "gather"), kind.batches(0, size, 1)))
 
 
-def in_processes(work: Any, every: list[tuple[Any, ...]]) -> list[Any]:
-    """What each process puts into its queue."""
+def run_in_processes(work: Any, arguments: list[tuple[Any, ...]]) -> list[Any]:
+    """Run a function in one process per tuple of arguments, and return the results."""
     context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    processes = [context.Process(target=work, args=(*args, answers)) for args in every]
+    queue = context.Queue()
+    processes = [context.Process(target=work, args=(*args, queue)) for args in arguments]
     for process in processes:
         process.start()
-    found = [answers.get() for _ in processes]
+    results = [queue.get() for _ in processes]
     for process in processes:
         process.join()
-    return found
+    return results
 
 
-def table(name: str, ranks: list[int], size: int, rounds: int) -> None:
-    """One row per number of ranks; of all ranks the one that needs most. The model is of scores."""
+def print_table(name: str, ranks: list[int], size: int, rounds: int) -> None:
+    """Print a row per number of processes, with the maximum over the processes. The model applies to scores."""
     size //= KINDS[name].items
-    head = ("s", "processor s", "MB received", "collectives", "peak MB", "peak / share")
-    print(f"\n| ranks x {size:,} {name} | " + " | ".join(f"{sync}: {', '.join(head)}" for sync in MODES), end="")
-    print(" | gather / exchange: s, processor s |\n|---|---|---|---|")
+    columns = "s, processor s, MB received, collectives, peak MB, peak / share"
+    heads = (f"{sync}: {columns}" for sync in MODES)
+    print_head("", f"processes x {size:,} {name}", *heads, "gather / exchange: s, processor s")
     for count in ranks:
-        whole = in_processes(alone, [(name, count * size)])[0]
+        memory_alone = run_in_processes(run_alone, [(name, count * size)])[0]
         with tempfile.TemporaryDirectory() as folder:
-            given = [(rank, name, count, size, rounds, f"file://{folder}/store") for rank in range(count)]
-            found = in_processes(on_rank, given)
-        assert len({value[-1] for one in found for value in one.values()}) == 1
+            arguments = [(rank, name, count, size, rounds, f"file://{folder}/store") for rank in range(count)]
+            results = run_in_processes(run_process, arguments)
+        assert len({values[-1] for result in results for values in result.values()}) == 1
         cells, seconds = [], []
         for sync in MODES:
-            wall, processor, received, calls, peaked = (max(one[sync][place] for one in found) for place in range(5))
+            wall, processor, received, calls, peak = (max(result[sync][i] for result in results) for i in range(5))
             seconds.append((wall, processor))
-            received_on_paper, held = (f" ({model(sync, count, size)[place] / 1e6:.3g})" for place in (0, 2))
-            if name != "scores":
-                received_on_paper = held = ""
+            modelled = [f" ({model(sync, count, size)[i] / 1e6:.3g})" if name == "scores" else "" for i in (0, 2)]
             cells.append(
-                f"{wall:.2g}, {processor:.2g}, {received:.3g}{received_on_paper}, {calls}, "
-                f"{peaked:.3g}{held}, {peaked / (whole / count):.2g}"
+                f"{wall:.2g}, {processor:.2g}, {received:.3g}{modelled[0]}, {calls}, "
+                f"{peak:.3g}{modelled[1]}, {peak / (memory_alone / count):.2g}"
             )
-        ratios = ", ".join(f"{one / other:.2g}" for one, other in zip(*seconds, strict=True))
-        print(f"| {count} | " + " | ".join(cells) + f" | {ratios} |", flush=True)
+        print_row(
+            str(count), *cells, ", ".join(f"{gather / exchange:.2g}" for gather, exchange in zip(*seconds, strict=True))
+        )
 
 
 def main() -> None:
+    """Print all tables."""
     options = parser(__doc__ or "")
     options.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
-    options.add_argument("--items", type=int, default=2_000_000, help="on each rank; of images a thousandth")
+    options.add_argument("--items", type=int, default=2_000_000, help="scores of each process; images: 1/1,000")
     options.add_argument("--only", choices=KINDS, nargs="+", default=list(KINDS))
     chosen = options.parse_args()
     print(machine("torch"))
     if chosen.quick:
         chosen.ranks, chosen.items = [2], 20_000
     for name in chosen.only:
-        table(name, chosen.ranks, chosen.items, chosen.rounds)
-    on_paper()
+        print_table(name, chosen.ranks, chosen.items, chosen.rounds)
+    print_model()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What each way to keep a ranking costs as it grows, and how much bins leave open.
+"""Time and memory of exact and binned metrics for a growing number of scores, and the width of the bounds.
 
-    python -m benchmarks.scale [--quick] [--most 10000000]
+    python -m benchmarks.scale [--quick] [--largest 10000000]
 
-prints Markdown tables. Scores are made on the fly, a million at a time: sigmoid(z), one of fifty relevant with d' = 2.
-Time is the processor's; memory is what the state holds, and the highest of the process beyond what it had before.
+This prints Markdown tables. Scores are generated in batches of a million: sigmoid(z), one of fifty relevant, d' = 2.
+Time is processor time. Memory is the size of the state, and the additional peak memory of the process.
 """
 
 import time
@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 
 import torch_ap
 from benchmarks import ranks
-from benchmarks.timing import by_turns, machine, parser, peak
+from benchmarks.timing import machine, parser, peak_memory, print_head, print_row, time_in_turns
 from torch_ap.functional import binary_average_precision
 
 BATCH = 1_000_000
@@ -32,116 +32,114 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def batches(
-    items: int, made: Callable[[Tensor], Tensor] = torch.sigmoid, seed: int = 0
+    items: int, transform: Callable[[Tensor], Tensor] = torch.sigmoid, seed: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """So many items, the same in every run."""
+    """Yield batches of scores and targets, equal in every run."""
     generator = Generator().manual_seed(seed)
     for first in range(0, items, BATCH):
         size = min(BATCH, items - first)
         target = torch.rand(size, generator=generator) < 0.02
-        yield made(torch.randn(size, generator=generator) + 2 * target), target
+        yield transform(torch.randn(size, generator=generator) + 2 * target), target
 
 
-def metric_of(mode: str, pilot: int = 1 << 16) -> torch_ap.BinaryAveragePrecision:
+def new_metric(mode: str, pilot: int = 1 << 16) -> torch_ap.BinaryAveragePrecision:
+    """Return a metric of this mode that never warns of its width."""
     return torch_ap.BinaryAveragePrecision(bins=MODES[mode], pilot=pilot, tolerance=1.0)
 
 
-def given(preds: Tensor, mode: str) -> Tensor:
+def convert_scores(preds: Tensor, mode: str) -> Tensor:
+    """Return the scores in the dtype of the mode."""
     return preds.bfloat16() if mode == "half" else preds
 
 
-def held(metric: torch_ap.BinaryAveragePrecision) -> int:
-    """Bytes of its state."""
+def state_bytes(metric: torch_ap.BinaryAveragePrecision) -> int:
+    """Return the size of the state."""
     states = metric.metric_state.values()
     return sum(x.nbytes for state in states for x in (state if isinstance(state, list) else [state]))
 
 
-def streamed(mode: str, size: int, found: list[float]) -> None:
-    """Finds seconds of all updates and of ``compute``, and MB of the state."""
-    metric, spent = metric_of(mode), 0.0
+def measure_stream(mode: str, size: int, results: list[float]) -> None:
+    """Append the seconds of all updates and of ``compute``, and the MB of the state to ``results``."""
+    metric, seconds = new_metric(mode), 0.0
     for preds, target in batches(size):
-        preds = given(preds, mode)
+        preds = convert_scores(preds, mode)
         start = time.process_time()
         metric.update(preds, target)
-        spent += time.process_time() - start
+        seconds += time.process_time() - start
     start = time.process_time()
     metric.compute()
-    found += [spent, time.process_time() - start, held(metric) / 1e6]
+    results += [seconds, time.process_time() - start, state_bytes(metric) / 1e6]
 
 
-def growth(most: int) -> None:
-    print("\n| scores | " + " | ".join(f"{mode}: s, compute s, MB, peak MB" for mode in MODES) + " |")
-    print("|---" * (1 + len(MODES)) + "|")
+def print_growth(largest: int) -> None:
+    """Print the time and memory of 100,000 to ``largest`` scores."""
+    print_head("", "scores", *(f"{mode}: s, compute s, MB, peak MB" for mode in MODES))
     size = 100_000
-    while size <= most:
+    while size <= largest:
         cells = []
         for mode in MODES:
-            streamed(mode, min(size, BATCH), [])  # a first run loads and keeps more
-            found: list[float] = []
-            highest = peak(partial(streamed, mode, size, found))
-            cells.append(f"{found[0]:.3g}, {found[1]:.2g}, {found[2]:.3g}, {highest:.0f}")
-        print(f"| {size:,} | " + " | ".join(cells) + " |", flush=True)
+            measure_stream(mode, min(size, BATCH), [])  # the first run needs more memory
+            results: list[float] = []
+            peak = peak_memory(partial(measure_stream, mode, size, results))
+            cells.append(f"{results[0]:.3g}, {results[1]:.2g}, {results[2]:.3g}, {peak:.0f}")
+        print_row(f"{size:,}", *cells)
         size *= 10
 
 
-def throughput(rounds: int, size: int) -> None:
-    """Updates of so many scores against counting as many places, in turns."""
+def print_throughput(rounds: int, size: int) -> None:
+    """Print the time of an update, compared with ``torch.bincount`` of the same number of bin numbers."""
     preds, target = (torch.cat(x) for x in zip(*batches(size), strict=True))
-    places = (preds * (1 << 14)).long() * 2 + target
-    contenders: dict[str, Callable[[], Any]] = {"bincount": lambda: torch.bincount(places, minlength=1 << 15)}
+    bin_numbers = (preds * (1 << 14)).long() * 2 + target
+    contenders: dict[str, Callable[[], Any]] = {"bincount": lambda: torch.bincount(bin_numbers, minlength=1 << 15)}
     for mode in MODES:
-        scores, metric = given(preds, mode), metric_of(mode)
+        scores, metric = convert_scores(preds, mode), new_metric(mode)
         metric.update(scores, target)
         contenders[mode] = lambda metric=metric, scores=scores: metric.update(scores, target)  # type: ignore[misc]
     unchecked = torch_ap.BinaryAveragePrecision(bins=1 << 14, validate_args=False, tolerance=1.0)
     contenders["2^14, unchecked"] = lambda: unchecked.update(preds, target)
-    seconds = by_turns(contenders, rounds, time.process_time)
-    print(
-        "\n| update of | million scores a second of processor time | time as a multiple of `torch.bincount` |"
-        "\n|---|---|---|"
-    )
+    seconds = time_in_turns(contenders, rounds, time.process_time)
+    columns = ("million scores a second of processor time", "time as a multiple of `torch.bincount`")
+    print_head("", "update of", *columns)
     for mode, took in seconds.items():
-        print(f"| {mode} | {size / took / 1e6:.3g} | {took / seconds['bincount']:.3g} |")
+        print_row(mode, f"{size / took / 1e6:.3g}", f"{took / seconds['bincount']:.3g}")
 
 
-def widths(items: int) -> None:
-    """The width of the bounds, and how far the value is from the exact one."""
+def print_widths(items: int) -> None:
+    """Print the width of the bounds, and the difference of the value from the exact value."""
     modes: dict[str, Any] = {f"2^{power}": 1 << power for power in (10, 14, 16)} | {"adaptive": "adaptive"}
-    print("\n| scores | " + " | ".join(f"{mode}: width, error" for mode in modes) + " | adaptive, 8 shards |")
-    print("|---" * (2 + len(modes)) + "|")
-    for name, made in SCORES.items():
-        preds, target = (torch.cat(x) for x in zip(*batches(items, made), strict=True))
+    print_head("", "scores", *(f"{mode}: width, error" for mode in modes), "adaptive, 8 shards")
+    for name, transform in SCORES.items():
+        preds, target = (torch.cat(x) for x in zip(*batches(items, transform), strict=True))
         exact = binary_average_precision(preds, target, dtype=torch.float64)
-        found = []
+        bounds = []
         for bins in modes.values():
             metric = torch_ap.BinaryAveragePrecision(bins=bins, tolerance=1.0)
             metric.update(preds, target)
-            found.append(metric.bounds())
+            bounds.append(metric.bounds())
         shards = []
-        for part in torch.arange(items).chunk(8):
-            metric = metric_of("adaptive")
-            metric.update(preds[part], target[part])
+        for shard in torch.arange(items).chunk(8):
+            metric = new_metric("adaptive")
+            metric.update(preds[shard], target[shard])
             shards.append(metric)
-        found.append(torch_ap.merge(shards).bounds())
-        cells = [f"{one.high - one.low:.1e}, {abs(one.estimate - exact):.0e}" for one in found]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        bounds.append(torch_ap.merge(shards).bounds())
+        print_row(name, *(f"{x.high - x.low:.1e}, {abs(x.estimate - exact):.0e}" for x in bounds))
 
 
-def merging(shards: int, items: int) -> None:
-    head = ("KB each", "write, ms each", "read, ms each", "merge, s", "compute, s")
-    print(f"\n| {shards:,} shards of {items:,} scores | " + " | ".join(head) + " |")
-    print("|---" * 6 + "|")
+def print_merging(shards: int, items: int) -> None:
+    """Print the size of serialized metrics, and the time to write, read and merge them."""
+    columns = ("KB each", "write, ms each", "read, ms each", "merge, s", "compute, s")
+    print_head("", f"{shards:,} shards of {items:,} scores", *columns)
     for mode in ("exact", "2^14", "adaptive"):
         metrics = []
         for shard in range(shards):
-            metric = metric_of(mode, items // 2)
+            metric = new_metric(mode, items // 2)
             for preds, target in batches(items, seed=shard):
-                metric.update(given(preds, mode), target)
+                metric.update(convert_scores(preds, mode), target)
             metrics.append(metric)
         clock = [time.process_time()]
         payloads = [metric.to_bytes() for metric in metrics]
         clock.append(time.process_time())
-        empty = metric_of(mode, items // 2)
+        empty = new_metric(mode, items // 2)
         read = [empty.from_bytes(x) for x in payloads]
         clock.append(time.process_time())
         merged = torch_ap.merge(read)
@@ -150,22 +148,23 @@ def merging(shards: int, items: int) -> None:
         clock.append(time.process_time())
         write, load, merge, compute = (b - a for a, b in pairwise(clock))
         size = sum(map(len, payloads)) / shards / 1e3
-        cells = [f"{size:.3g}", *(f"{x / shards * 1e3:.2g}" for x in (write, load)), f"{merge:.2g}", f"{compute:.2g}"]
-        print(f"| {mode} | " + " | ".join(cells) + " |", flush=True)
+        milliseconds_each = (f"{x / shards * 1e3:.2g}" for x in (write, load))
+        print_row(mode, f"{size:.3g}", *milliseconds_each, f"{merge:.2g}", f"{compute:.2g}")
 
 
 def main() -> None:
+    """Print all tables."""
     options = parser(__doc__ or "")
-    options.add_argument("--most", type=int, default=100_000_000, help="scores of the largest row (default 10^8)")
+    options.add_argument("--largest", type=int, default=100_000_000, help="scores of the largest row (default 10^8)")
     chosen = options.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     quick = chosen.quick
     print(machine("torch"))
-    throughput(chosen.rounds, 100_000 if quick else 10 * BATCH)
-    widths(20_000 if quick else BATCH)
-    growth(100_000 if quick else chosen.most)
-    ranks.table("scores", [2] if quick else [2, 4, 8], 20_000 if quick else 2 * BATCH, chosen.rounds)
-    merging(3 if quick else SHARDS, 500 if quick else 10_000)
+    print_throughput(chosen.rounds, 100_000 if quick else 10 * BATCH)
+    print_widths(20_000 if quick else BATCH)
+    print_growth(100_000 if quick else chosen.largest)
+    ranks.print_table("scores", [2] if quick else [2, 4, 8], 20_000 if quick else 2 * BATCH, chosen.rounds)
+    print_merging(3 if quick else SHARDS, 500 if quick else 10_000)
 
 
 if __name__ == "__main__":

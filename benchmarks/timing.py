@@ -1,4 +1,4 @@
-"""Timing by turns: every contender once, then again, so that a drifting machine slows all of them equally."""
+"""Time several contenders in turns in one run, and print Markdown tables."""
 
 import argparse
 import contextlib
@@ -16,48 +16,61 @@ from typing import Any, TypeAlias
 
 import torch
 
-Timed: TypeAlias = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]
-"""Contenders to their seconds, as :func:`by_turns` with all else given."""
+Contenders: TypeAlias = Mapping[str, Callable[[], Any]]
+Timer: TypeAlias = Callable[[Contenders], dict[str, float]]
+"""Contenders to their seconds: :func:`time_in_turns` with all other arguments set."""
 
 
-def by_turns(
-    contenders: Mapping[str, Callable[[], Any]],
+def time_in_turns(
+    contenders: Contenders,
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
-    most: float = math.inf,
-    warmed: bool = False,
+    *,
+    statistic: Callable[[list[float]], float] = statistics.median,
+    calls: int = 1,
+    longest: float = math.inf,
+    warm_up: bool = False,
 ) -> dict[str, float]:
-    """Median seconds of each contender, after one round that does not count; ``time.process_time`` for CPU seconds.
+    """Return the seconds per call of each contender.
 
-    A contender whose first round takes more than ``most`` seconds runs only that once, and it counts. ``warmed``: each
-    runs once more before its clock starts. What peers in C++ free, millions of blocks, is put in order by the next
-    allocations, which takes up to 0.1 s, and that is then not in the time of whoever comes next.
+    The contenders run in turns, so that a drifting machine slows all of them equally. The first round does not count.
+
+    Args:
+        contenders: functions without arguments, by name.
+        rounds: number of rounds that count. With 0, the first round counts.
+        clock: ``time.perf_counter`` for wall time, ``time.process_time`` for processor time.
+        statistic: of the rounds, for example ``min``.
+        calls: number of calls that are timed together, for functions that are too short to be timed alone.
+        longest: a contender whose first round takes more seconds runs only once, and this round counts.
+        warm_up: run each contender once more before each timed round. Evaluators in C++ free millions of blocks, and
+            the next allocations sort these blocks for up to 0.1 s, which would count for the next contender.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
     first: dict[str, float] = {}
-    with _collected():
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    with _frozen_garbage():
         for turn in range(rounds + 1):
             for name, run in contenders.items():
-                if first.get(name, 0) > most:
+                if first.get(name, 0) * calls > longest:
                     continue
-                if warmed and name in first:
+                if warm_up and turn:
                     run()
-                gc.collect()
+                gc.collect(0 if calls > 1 else 2)
                 start = clock()
-                run()
-                took = clock() - start
+                for _ in range(calls):
+                    run()
+                took = (clock() - start) / calls
                 first.setdefault(name, took)
                 if turn:
                     seconds[name].append(took)
-    return {name: statistics.median(times or [first[name]]) for name, times in seconds.items()}
+    return {name: statistic(times or [first[name]]) for name, times in seconds.items()}
 
 
 @contextlib.contextmanager
-def _collected() -> Iterator[None]:
-    """Inside, garbage is looked for among what is made there alone.
+def _frozen_garbage() -> Iterator[None]:
+    """Exclude all existing objects from garbage collection.
 
-    A look through all that libraries have made puts them out of the caches, and the next few milliseconds of Python
-    take up to twice as long, which no user waits for; and of compiled code they do not.
+    A collection of all objects of the libraries evicts the caches of the processor. The next milliseconds of Python
+    would then take up to twice as long, unlike compiled code.
     """
     gc.collect()
     gc.freeze()
@@ -67,66 +80,75 @@ def _collected() -> Iterator[None]:
         gc.unfreeze()
 
 
-def once(
-    contenders: Mapping[str, Callable[[], Any]], clock: Callable[[], float] = time.perf_counter
-) -> dict[str, float]:
-    """Seconds of one run each, where repeating would take too long."""
-    return by_turns(contenders, 0, clock)
+def time_once(contenders: Contenders, clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
+    """Return the seconds of one run of each contender, for contenders that are too slow to be repeated."""
+    return time_in_turns(contenders, 0, clock)
 
 
-def peak(run: Callable[[], Any]) -> float:
-    """Highest resident memory of a run beyond that before it, in MB; NaN where the system does not tell it.
+def peak_memory(run: Callable[[], Any]) -> float:
+    """Return the highest resident memory of a run in addition to the memory before it, in MB.
 
-    What a first run loads and keeps is not counted where the caller has run it once before.
+    The result is NaN on systems other than Linux. Call ``run`` once before to exclude memory for imports and caches.
     """
     status, clear = pathlib.Path("/proc/self/status"), pathlib.Path("/proc/self/clear_refs")
-    if not clear.exists():  # only Linux has it
+    if not clear.exists():
         return float("nan")
     gc.collect()
-    with contextlib.suppress(AttributeError):  # only glibc has it
-        ctypes.CDLL(None).malloc_trim(0)  # gives back what earlier runs have freed, which a run would take unseen
+    with contextlib.suppress(AttributeError):  # only glibc has malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)  # return freed memory; otherwise the run would reuse it without being counted
     clear.write_text("5")  # resets the high-water mark
-    before = _status(status, "VmRSS")
+    before = _read_status(status, "VmRSS")
     run()
-    return (_status(status, "VmHWM") - before) / 1024
+    return (_read_status(status, "VmHWM") - before) / 1024
 
 
-def _status(path: pathlib.Path, key: str) -> int:
+def _read_status(path: pathlib.Path, key: str) -> int:
     return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(key))
 
 
-def row(what: str, seconds: Mapping[str, float], names: Sequence[str]) -> str:
-    """A table row: our time, then each peer's time as a multiple of ours."""
-    ours = seconds["torch_ap"]
-    cells = [f"{seconds[name] / ours:.3g}" if name in seconds else "" for name in names]
-    return f"| {what} | {in_ms(ours)} | " + " | ".join(cells) + " |"
+def print_head(title: str, *columns: str) -> None:
+    """Print the title and the head of a Markdown table."""
+    if title:
+        print(f"\n### {title}")
+    print(f"\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
 
 
-def head(first: str, names: Sequence[str]) -> str:
-    """The head of a table whose rows are from :func:`row`."""
-    return f"| {first} | torch_ap, ms | " + " | ".join(names) + " |\n" + "|---" * (2 + len(names)) + "|"
+def print_row(*cells: str) -> None:
+    """Print a row of a Markdown table."""
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def in_ms(seconds: float) -> str:
-    """Milliseconds with three digits."""
+def print_peer_head(title: str, first_column: str, peers: Sequence[str]) -> None:
+    """Print the head of a table whose rows are from :func:`print_peer_row`."""
+    print_head(title, first_column, "torch_ap, ms", *peers)
+
+
+def print_peer_row(name: str, seconds: Mapping[str, float], peers: Sequence[str]) -> None:
+    """Print the time of torch_ap, and the time of each peer as a multiple of it."""
+    own = seconds["torch_ap"]
+    print_row(name, milliseconds(own), *(f"{seconds[peer] / own:.3g}" if peer in seconds else "" for peer in peers))
+
+
+def milliseconds(seconds: float) -> str:
+    """Return the milliseconds with three digits."""
     return f"{seconds * 1000:.3g}"
 
 
 def machine(*packages: str) -> str:
-    """The machine and the versions of the figures."""
+    """Return a line with the processor, the number of threads and the versions of packages."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):  # only Linux has it
+    except (OSError, StopIteration):  # only Linux has this file
         model = platform.machine()
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{model}, {cpus} cores, {torch.get_num_threads()} threads; Python {platform.python_version()}; {versions}"
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """Options that every benchmark has."""
-    options = argparse.ArgumentParser(description=description)
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of every benchmark."""
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=5, help="timed rounds of each table row (default 5)")
-    options.add_argument("--quick", action="store_true", help="small sizes only, to see that it runs")
+    options.add_argument("--quick", action="store_true", help="use small sizes, to check that the benchmark runs")
     return options

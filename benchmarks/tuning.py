@@ -1,11 +1,11 @@
-"""What each tuning constant buys: the time and memory of a call without it, as multiples of those with it.
+"""Effect of each tuning constant: time and memory of a call without the constant, as multiples of a call with it.
 
     python -m benchmarks.tuning [--rounds N] [--quick] [--only WORD]
 
-prints a Markdown table, a row per constant and kind of input. "Without" is the value that switches it off, or that of
-the simplest code. Both are timed by turns in one process; in seconds of the processor, or of the clock for constants of
-threads and of an accelerator. Memory is the highest beyond that before the call. A constant that buys less than 5% of
-either everywhere has no place in the code.
+This prints a Markdown table with a row per constant and kind of input. "Without" is the value that turns the constant
+off, or the value of the simplest code. Both calls run in turns in one process. The time is processor time, and wall
+time for constants of threads and accelerators. Memory is the additional peak memory of the call. Remove a constant that
+saves less than 5% of time and memory on all inputs.
 """
 
 import time
@@ -20,7 +20,7 @@ from torch import Tensor
 import torch_ap.inference
 from benchmarks.detection import ours
 from benchmarks.detection_scenes import dense, like_coco
-from benchmarks.timing import by_turns, in_ms, machine, parser, peak
+from benchmarks.timing import machine, milliseconds, parser, peak_memory, print_head, print_row, time_in_turns
 from torch_ap import functional
 from torch_ap.core.base import arrays
 from torch_ap.core.items import inputs
@@ -36,7 +36,7 @@ NEVER, ALWAYS = 1 << 60, 0
 
 
 class Row(NamedTuple):
-    """One line: the constant, what stands in its place, and the call that is timed."""
+    """A row of the table: the constant, its replacement, and the measured call."""
 
     module: Any
     name: str
@@ -46,58 +46,58 @@ class Row(NamedTuple):
     threads: bool = False
 
 
-def scores_of(count: int, *, share: float, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    """Random scores and targets."""
+def random_scores(count: int, *, share: float, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Return random scores and targets."""
     return torch.randn(count).to(dtype), (torch.rand(count) < share).long()
 
 
-def one(count: int, share: float, **settings: Any) -> Callable[[], Any]:
-    """AP of one ranking."""
-    preds, target = scores_of(count, share=share)
+def one_ranking(count: int, share: float, **settings: Any) -> Callable[[], Any]:
+    """Return the computation of the AP of one ranking."""
+    preds, target = random_scores(count, share=share)
     return lambda: functional.binary_average_precision(preds, target, **settings)
 
 
 def columns(items: int, width: int, share: float, dtype: torch.dtype = torch.float32) -> Callable[[], Any]:
-    """AP of labels."""
-    preds, target = (x.reshape(items, width) for x in scores_of(items * width, share=share, dtype=dtype))
+    """Return the computation of the AP of labels."""
+    preds, target = (x.reshape(items, width) for x in random_scores(items * width, share=share, dtype=dtype))
     return lambda: functional.multilabel_average_precision(preds, target, width, empty_target_action="skip")
 
 
 def queries(lengths: Tensor, share: float, *, dtype: torch.dtype = torch.float32, shuffle: bool = False) -> Any:
-    """MAP of queries of these lengths, end to end or with their items shuffled."""
-    preds, target = scores_of(int(lengths.sum()), share=share, dtype=dtype)
+    """Return the computation of MAP of queries of these lengths, with contiguous or shuffled items."""
+    preds, target = random_scores(int(lengths.sum()), share=share, dtype=dtype)
     indexes = torch.arange(len(lengths)).repeat_interleave(lengths)
     indexes = indexes[torch.randperm(len(indexes))] if shuffle else indexes
     return lambda: functional.retrieval_average_precision(preds, target, indexes=indexes)
 
 
-def even(count: int, length: int) -> Tensor:
-    """Lengths of so many queries of as many items."""
+def equal_lengths(count: int, length: int) -> Tensor:
+    """Return the lengths of ``count`` queries with ``length`` items each."""
     return torch.full((count,), length)
 
 
 def known_item(count: int, length: int) -> Callable[[], Any]:
-    """MAP of queries of one relevant item each."""
+    """Return the computation of MAP of queries with one relevant item each."""
     preds, target = torch.rand(count, length), torch.zeros(count, length, dtype=torch.int64)
     target[torch.arange(count), torch.randint(length, (count,))] = 1
     return lambda: functional.retrieval_average_precision(preds, target)
 
 
 def ignoring(items: int, width: int, share: float) -> Callable[[], Any]:
-    """AP of labels, a share of which does not count."""
-    preds, target = (x.reshape(items, width) for x in scores_of(items * width, share=0.02))
+    """Return the computation of the AP of labels, a share of which is ignored."""
+    preds, target = (x.reshape(items, width) for x in random_scores(items * width, share=0.02))
     target = torch.where(torch.rand(items, width) < share, -1, target)
     return lambda: functional.multilabel_average_precision(preds, target, width, ignore_index=-1)
 
 
 def copies(count: int) -> Callable[[], Any]:
-    """A copy of the scores, as a metric keeps one."""
+    """Return the copy of scores that a metric makes."""
     preds = torch.rand(count)
     return lambda: arrays.copy(preds)
 
 
 def detections(images: int, device: str = "cpu") -> Callable[[], Any]:
-    """COCO's mAP of crowded images."""
+    """Return the computation of COCO's mAP of crowded images."""
 
     def boxes(count: int) -> Tensor:
         corner = torch.rand(count, 2) * 400
@@ -112,7 +112,7 @@ def detections(images: int, device: str = "cpu") -> Callable[[], Any]:
 
 
 def ragged_masks(images: int) -> Callable[[], Any]:
-    """COCO's mAP of masks with a hundred runs each, all of one class."""
+    """Return the computation of COCO's mAP of masks of one class, with a hundred runs each."""
 
     def side(count: int) -> dict[str, Any]:
         counts = torch.randint(1, 200, (count, 200)).tolist()
@@ -125,49 +125,55 @@ def ragged_masks(images: int) -> Callable[[], Any]:
 
 
 def tied_queries(count: int, length: int) -> Callable[[], Any]:
-    """Mean reciprocal rank of queries whose scores are all equal, a few items of each relevant."""
+    """Return the computation of the mean reciprocal rank of queries with equal scores and about 4 relevant items."""
     target = (torch.rand(count, length) < 4 / length).long()
     return lambda: functional.retrieval_reciprocal_rank(torch.zeros(count, length), target, ties="expected")
 
 
 def interval(count: int, share: float, method: Any, **settings: Any) -> Callable[[], Any]:
-    """A confidence interval of one AP."""
-    preds, target = scores_of(count, share=share)
+    """Return the computation of the interval of one AP."""
+    preds, target = random_scores(count, share=share)
     return lambda: torch_ap.inference.average_precision_interval(preds, target, method=method, **settings)
 
 
 def macro_interval(items: int, width: int) -> Callable[[], Any]:
-    """A confidence interval of the mean AP of labels."""
-    preds, target = (x.reshape(items, width) for x in scores_of(items * width, share=0.02))
+    """Return the computation of the interval of the mean AP of labels."""
+    preds, target = (x.reshape(items, width) for x in random_scores(items * width, share=0.02))
     return lambda: torch_ap.inference.average_precision_interval(preds, target, average="macro")
 
 
 def detectors_interval(images: int, classes: int) -> Callable[[], Any]:
-    """A confidence interval of COCO's mAP: 1,000 resamples of a few images."""
+    """Return the computation of the interval of COCO's mAP, with 1,000 resamples of the images."""
     metric, scenes = torch_ap.MeanAveragePrecision("xywh"), like_coco(images, classes)
     metric.update(scenes.preds, scenes.target)
     return metric.confidence_interval
 
 
-def often(call: Callable[[], Any], times: int = 200) -> Callable[[], Any]:
-    """Many calls, where one is too short to be timed."""
+def repeat_call(call: Callable[[], Any], times: int = 200) -> Callable[[], Any]:
+    """Return many calls, for a call that is too short to be measured."""
     return lambda: [call() for _ in range(times)]
 
 
 def rows(scale: int) -> list[Row]:
-    """Every constant with the inputs that it is for."""
+    """Return every constant with its inputs."""
     n, wide = 10**6 // scale, torch.float64
     uneven = torch.randint(100, 1900, (2000 // scale,))
     return [
-        Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
-        Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 8,000 items", one(8000, 0.05)),
-        Row(few_items, "FEW_OF_SEVERAL", ALWAYS, "queries of 100, 10,000 items", often(queries(even(100, 100), 0.1))),
+        Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 1,000 items", one_ranking(1000, 0.05)),
+        Row(few_items, "FEW_ITEMS", ALWAYS, "one ranking, 8,000 items", one_ranking(8000, 0.05)),
+        Row(
+            few_items,
+            "FEW_OF_SEVERAL",
+            ALWAYS,
+            "queries of 100, 10,000 items",
+            repeat_call(queries(equal_lengths(100, 100), 0.1)),
+        ),
         Row(
             tie_groups,
             "_narrow_keys",
             _no_narrow_keys,
             "queries of 1,000, 10% hits",
-            queries(even(2000 // scale, 1000), 0.1),
+            queries(equal_lengths(2000 // scale, 1000), 0.1),
         ),
         Row(
             many_rankings,
@@ -178,7 +184,7 @@ def rows(scale: int) -> list[Row]:
         ),
         Row(
             *(many_rankings, "_ITEMS_A_BLOCK", NEVER, "queries of 1,000, float64"),
-            queries(even(2000 // scale, 1000), 0.1, dtype=wide),
+            queries(equal_lengths(2000 // scale, 1000), 0.1, dtype=wide),
         ),
         Row(many_rankings, "_MOST_PADDING", 1, "queries of 100 to 1,900", queries(uneven, 0.05)),
         Row(builders, "_LONG_COLUMN", ALWAYS, "2,000 x 1,000 labels", columns(2000, 1000 // scale, 0.02)),
@@ -186,19 +192,19 @@ def rows(scale: int) -> list[Row]:
         Row(builders, "_LONG_WIDE_COLUMN", ALWAYS, "500 x 2,000, float64", columns(500, 2000 // scale, 0.02, wide)),
         Row(builders, "_LONG_WIDE_COLUMN", NEVER, "20,000 x 50, float64", columns(20_000 // scale, 50, 0.5, wide)),
         Row(builders, "ITEMS_A_BLOCK", NEVER, "20,000 x 5,000 labels", columns(20_000 // scale, 5000, 0.02)),
-        Row(order, "_THREADING_PAYS", ALWAYS, "one ranking, 30,000 items", one(30_000, 0.05), True),
-        Row(order, "_THREADING_PAYS", NEVER, "one ranking, 10,000,000 items", one(10 * n, 0.05), True),
+        Row(order, "_THREADING_PAYS", ALWAYS, "one ranking, 30,000 items", one_ranking(30_000, 0.05), True),
+        Row(order, "_THREADING_PAYS", NEVER, "one ranking, 10,000,000 items", one_ranking(10 * n, 0.05), True),
         Row(order, "COLUMNS_A_TASK", NEVER, "100,000 x 256 labels", columns(100_000 // scale, 256, 0.02), True),
         Row(order, "COLUMNS_A_TASK", 1, "100,000 x 256 labels", columns(100_000 // scale, 256, 0.02), True),
         Row(segments, "LONG_SUM", NEVER, "300 crowded images", detections(300 // scale)),
-        Row(segments, "LONG_SUM", ALWAYS, "one ranking, 1,000 items", one(1000, 0.05)),
-        Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 3 items, 200 times", often(_tied(3))),
-        Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 10 items, 200 times", often(_tied(10))),
+        Row(segments, "LONG_SUM", ALWAYS, "one ranking, 1,000 items", one_ranking(1000, 0.05)),
+        Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 3 items, 200 times", repeat_call(_tied(3))),
+        Row(average_precision, "_FEW_GROUPS", ALWAYS, "expected AP, 10 items, 200 times", repeat_call(_tied(10))),
         Row(ties, "_KEPT", ALWAYS, "expected AP, 1,000 items", _tied(1000)),
         Row(at_rank, "_MOST_AT_ONCE", NEVER, "20,000 tied queries of 1,000", tied_queries(20_000 // scale, 1000)),
         Row(inputs, "_FEW_IGNORED", NEVER, "labels, 2% ignored", ignoring(20_000 // scale, 50, 0.02)),
-        Row(rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(even(n // 10, 2), 0.3)),
-        Row(rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(even(1000, 100), 0.02, shuffle=True)),
+        Row(rankings, "_ITEMS_A_RUN", 1, "queries of 2 items", queries(equal_lengths(n // 10, 2), 0.3)),
+        Row(rankings, "_MOST_GAPS", ALWAYS, "shuffled", queries(equal_lengths(1000, 100), 0.02, shuffle=True)),
         Row(arrays, "_LARGE", NEVER, "a copy of 40 MB", copies(10**7 // scale)),
         Row(candidate_pairs, "_PAIRS_A_CHUNK", {"cpu": NEVER}, "300 crowded images", detections(300 // scale)),
         Row(candidate_pairs, "_CROWDED", NEVER, "20 images of 200 objects", partial(ours, dense(20 // min(scale, 10)))),
@@ -212,12 +218,12 @@ def rows(scale: int) -> list[Row]:
         Row(influence, "_THREADED", ALWAYS, "influence, 500,000 hits", interval(n, 0.5, "influence"), True),
         Row(influence, "_COLUMNS", NEVER, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
         Row(influence, "_COLUMNS", 1, "mean of 64 labels", macro_interval(100_000 // scale, 64), True),
-        *rows_of_accelerators(scale),
+        *accelerator_rows(scale),
     ]
 
 
-def rows_of_accelerators(scale: int) -> list[Row]:
-    """Those that only an accelerator can measure; none where there is none."""
+def accelerator_rows(scale: int) -> list[Row]:
+    """Return the rows that require an accelerator, or an empty list without one."""
     if not torch.cuda.is_available():
         return []
     images = detections(3000 // scale, "cuda")
@@ -228,7 +234,7 @@ def rows_of_accelerators(scale: int) -> list[Row]:
 
 
 def _no_narrow_keys(_: Any) -> None:
-    """Every key has 64 bits."""
+    """Replace the function of narrow keys, so that every key has 64 bits."""
 
 
 def _tied(count: int) -> Callable[[], Any]:
@@ -236,8 +242,8 @@ def _tied(count: int) -> Callable[[], Any]:
     return lambda: functional.binary_average_precision(preds, target, ties="expected")
 
 
-def measured(row: Row, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds, and MB of memory, with the constant and without it."""
+def measure(row: Row, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds and the MB of memory with and without the constant."""
 
     def without() -> None:
         with patch.object(row.module, row.name, row.without):
@@ -245,30 +251,35 @@ def measured(row: Row, rounds: int) -> tuple[dict[str, float], dict[str, float]]
 
     contenders = {"with": row.call, "without": without}
     clock = time.perf_counter if row.threads else time.process_time
-    return by_turns(contenders, rounds, clock), {name: peak(run) for name, run in contenders.items()}
+    return time_in_turns(contenders, rounds, clock), {name: peak_memory(run) for name, run in contenders.items()}
 
 
-def ratio(found: dict[str, float], least: float) -> str:
-    """Without / with, where what is without is so much at least."""
-    return f"{found['without'] / max(found['with'], least):.2f}" if found["without"] >= least else ""
+def ratio(amounts: dict[str, float], minimum: float) -> str:
+    """Return without / with, or an empty text if the amount without the constant is below the minimum."""
+    return f"{amounts['without'] / max(amounts['with'], minimum):.2f}" if amounts["without"] >= minimum else ""
 
 
 def main() -> None:
     """Print the table."""
     options = parser(__doc__ or "")
-    options.add_argument("--only", default="", help="rows whose constant or input holds this word")
+    options.add_argument("--only", default="", help="rows whose constant or input contains this word")
     arguments = options.parse_args()
     torch.manual_seed(0)
     threads = torch.get_num_threads()
-    head = "| constant | input | with, ms | without / with | with, MB | without / with |"
-    print(machine("torch", "numpy") + f"\n\n{head}\n|---|---|---|---|---|---|")
+    print(machine("torch", "numpy"))
+    print_head("", "constant", "input", "with, ms", "without / with", "with, MB", "without / with")
     for row in rows(20 if arguments.quick else 1):
         name = f"{row.module.__name__.removeprefix('torch_ap.')}.{row.name}"
         if arguments.only in name or arguments.only in row.inputs:
             torch.set_num_threads(threads if row.threads else 1)
-            seconds, memory_used = measured(row, arguments.rounds)
-            cells = (in_ms(seconds["with"]), ratio(seconds, 0), f"{memory_used['with']:.0f}", ratio(memory_used, 1))
-            print(f"| `{name}` | {row.inputs} | " + " | ".join(cells) + " |", flush=True)
+            seconds, memory_used = measure(row, arguments.rounds)
+            cells = (
+                milliseconds(seconds["with"]),
+                ratio(seconds, 0),
+                f"{memory_used['with']:.0f}",
+                ratio(memory_used, 1),
+            )
+            print_row(f"`{name}`", row.inputs, *cells)
 
 
 if __name__ == "__main__":
