@@ -22,6 +22,7 @@ LEVELS = {
     "sklearn": 6,
     "plot": 6,
     "reports": 7,
+    "compat": 7,
     "": 8,
     "cli": 9,
     "__main__": 10,

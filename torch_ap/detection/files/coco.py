@@ -1,6 +1,5 @@
 """COCO's JSON files, annotations and results: as input of the detection metrics, and written from their state."""
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -379,7 +378,7 @@ def _entries(columns: Columns, side: str, box_format: str, *, use_given_area: bo
         parts["bbox"], own_area = xywh.tolist(), boxes.area(xywh)
     if "image_sizes" in columns:
         edges, lengths = columns[f"{side}_mask_edges"], columns[f"{side}_edges_per_mask"]
-        parts["segmentation"] = _codes(edges, lengths, columns["image_sizes"][image])
+        parts["segmentation"] = run_lengths.encode(edges, lengths, columns["image_sizes"][image])
         own_area = masks.area(edges, lengths)
     assert own_area is not None
     if side == "detection":
@@ -390,29 +389,3 @@ def _entries(columns: Columns, side: str, box_format: str, *, use_given_area: bo
         parts["iscrowd"] = columns["ground_truth_iscrowd"].tolist()
         parts["area"] = torch.where((area > 0) | use_given_area, area, own_area).tolist()
     return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
-
-
-def _codes(all_edges: Tensor, lengths: Tensor, sizes: Tensor) -> list[dict[str, Any]]:
-    """Return the compressed run-length code of each mask, the only form that pycocotools accepts in detections."""
-    pixels, out = sizes.prod(1).tolist(), []
-    for size, last, ends in zip(sizes.tolist(), pixels, torch.split(all_edges, lengths.tolist()), strict=True):
-        edges = ends.tolist()
-        places = [0, *edges] if edges[-1:] == [last] else [0, *edges, last]  # pycocotools writes no last run of 0
-        out.append({"size": size, "counts": _compress([end - start for start, end in itertools.pairwise(places)])})
-    return out
-
-
-def _compress(runs: Sequence[int]) -> str:
-    """Encode run lengths in COCO's compressed format.
-
-    From the fourth run on, the code stores the difference to the run two before. Numbers are little-endian groups of 6
-    bits: 5 bits of data and a continuation bit.
-    """
-    text = []
-    for index, run in enumerate(runs):
-        rest, more = run - (runs[index - 2] if index > 2 else 0), True
-        while more:
-            digit, rest = rest & 0x1F, rest >> 5
-            more = rest != (-1 if digit & 0x10 else 0)
-            text.append(chr(48 + digit + 32 * more))
-    return "".join(text)

@@ -123,6 +123,32 @@ def to_dense(decoded: DecodedMasks) -> Tensor:
     return inside.reshape(len(decoded), width, height).transpose(1, 2).contiguous()
 
 
+def encode(all_edges: Tensor, lengths: Tensor, sizes: Tensor) -> list[dict[str, Any]]:
+    """Return the compressed run-length code of each mask, the only form that pycocotools accepts in detections."""
+    pixels, out = sizes.prod(1).tolist(), []
+    for size, last, ends in zip(sizes.tolist(), pixels, torch.split(all_edges, lengths.tolist()), strict=True):
+        edges = ends.tolist()
+        places = [0, *edges] if edges[-1:] == [last] else [0, *edges, last]  # pycocotools writes no last run of 0
+        out.append({"size": size, "counts": compress([end - start for start, end in itertools.pairwise(places)])})
+    return out
+
+
+def compress(runs: Sequence[int]) -> str:
+    """Encode run lengths in COCO's compressed format.
+
+    From the fourth run on, the code stores the difference to the run two before. Numbers are little-endian groups of 6
+    bits: 5 bits of data and a continuation bit.
+    """
+    text = []
+    for place, run in enumerate(runs):
+        rest, more = run - (runs[place - 2] if place > 2 else 0), True
+        while more:
+            digit, rest = rest & 0x1F, rest >> 5
+            more = rest != (-1 if digit & 0x10 else 0)
+            text.append(chr(48 + digit + 32 * more))
+    return "".join(text)
+
+
 def _parts(codes: list[Any], code_name: Callable[[int], str]) -> tuple[Array, Array, list[Any]]:
     """Return the (N,) int64 heights and widths of codes, and their counts."""
     if (plain := _plain_parts(codes)) is not None:

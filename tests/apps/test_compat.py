@@ -1,0 +1,390 @@
+"""The classes of `torch_ap.compat` give pycocotools' results to the last bit."""
+
+import contextlib
+import copy
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from pycocotools import coco, cocoeval
+from pycocotools import mask as peer_mask
+
+import torch_ap
+from tests.support.each import each
+from torch_ap.compat import COCO, COCOeval, init_as_pycocotools, mask
+
+# of pycocotools on NumPy 2
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+HEIGHT, WIDTH = 64, 80
+ARRAYS = ("precision", "recall", "scores")
+
+
+def silently(function, *args):
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        result = function(*args)
+    return result, output.getvalue()
+
+
+def is_equal(one, two):
+    """Return whether two results have the same values, and arrays the same shapes."""
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(is_equal(one[key], two[key]) for key in one)
+    if isinstance(one, np.ndarray):
+        return isinstance(two, np.ndarray) and one.shape == two.shape and bool((one == two).all())
+    if isinstance(one, list | tuple):
+        return len(one) == len(two) and all(map(is_equal, one, two))
+    return bool(one == two)
+
+
+def random_box(rng):
+    return [*rng.integers(0, 40, 2).tolist(), *rng.integers(1, 25, 2).tolist()]
+
+
+def shape_of(box, kind, rng, visibility):
+    """Return the keys of the shape of a box: a mask, keypoints, or nothing more."""
+    x, y, width, height = box
+    if kind == "segm":
+        pixels = np.zeros((HEIGHT, WIDTH), np.uint8, order="F")
+        pixels[y : y + height, x : x + width] = 1
+        code = peer_mask.encode(pixels)
+        return {"segmentation": code | {"counts": code["counts"].decode()}}
+    if kind == "keypoints":
+        points = np.stack([x + rng.random(17) * width, y + rng.random(17) * height, visibility], 1)
+        return {"keypoints": points.round(1).flatten().tolist(), "num_keypoints": int((visibility > 0).sum())}
+    return {}
+
+
+def random_data(rng, kind):
+    """Return annotations and results with ties, crowds, areas that differ from the shapes, and empty images."""
+    categories = sorted(rng.choice(20, rng.integers(1, 5), replace=False).tolist())
+    images = [{"id": i, "height": HEIGHT, "width": WIDTH} for i in rng.permutation(np.arange(3, 9)).tolist()]
+    annotations, results = [], []
+    for image in images:
+        boxes = [random_box(rng) for _ in range(rng.integers(0, 6))]
+        labels = [int(rng.choice(categories)) for _ in boxes]
+        for box, label in zip(boxes, labels, strict=True):
+            area = float(rng.choice([box[2] * box[3], 50, 2000, 10000]))
+            visibility = rng.integers(0, 3, 17) * (rng.random() < 0.8)
+            keys = {"image_id": image["id"], "category_id": label, "bbox": box, "area": area}
+            crowd = int(rng.random() < 0.15)
+            annotations.append(keys | {"iscrowd": crowd} | shape_of(box, kind, rng, visibility))
+        for _ in range(rng.integers(0, 9)):
+            box, label = random_box(rng), int(rng.choice(categories))
+            if boxes and rng.random() < 0.7:
+                number = rng.integers(len(boxes))
+                box = [int(max(1, x + rng.integers(-2, 3))) for x in boxes[number]]
+                label = labels[number] if rng.random() < 0.8 else label
+            keys = {"image_id": image["id"], "category_id": label, "score": float(rng.choice([0.1, 0.5, rng.random()]))}
+            shape = {"bbox": box} if kind == "bbox" else shape_of(box, kind, rng, np.ones(17))
+            results.append(keys | shape)
+    rng.shuffle(annotations)
+    annotations = [x | {"id": number} for number, x in enumerate(annotations, 1)]
+    names = [{"id": label, "name": str(label)} for label in categories]
+    return {"images": images, "annotations": annotations, "categories": names}, results
+
+
+def set_params(params, rng, kind):
+    """Change some parameters."""
+    choose = rng.integers
+    if choose(2):
+        params.maxDets = [[1, 2, 3], [3, 1, 2], [100], [5, 300]][choose(4)]
+    if choose(2) and kind != "keypoints":
+        params.useCats = 0
+    if choose(3) == 0:
+        params.imgIds = params.imgIds[: max(1, len(params.imgIds) // 2)][::-1]
+    if choose(3) == 0:
+        params.catIds = [*params.catIds[1:], 77]
+    if choose(3) == 0:
+        params.iouThrs = np.array([[0.5], [0.3, 0.75], [0.0, 0.5, 1.0]][choose(3)])
+    if choose(3) == 0:
+        params.recThrs = np.array([0, 0.3, 0.5, 0.9])
+    if choose(3) == 0:
+        params.areaRng, params.areaRngLbl = [[0, 1e10], [10, 300], [300, 1e5]], ["all", "small", "odd"]
+
+
+def peer_data(truth, results):
+    data = coco.COCO()
+    data.dataset = copy.deepcopy({"info": {}} | truth)
+    silently(data.createIndex)
+    return data, silently(data.loadRes, copy.deepcopy(results))[0]
+
+
+def own_data(truth, results):
+    data = COCO(truth)
+    return data, data.loadRes(results)
+
+
+def evaluated(cls, data, kind, seed):
+    evaluation = cls(*data, kind)
+    set_params(evaluation.params, np.random.default_rng(seed), kind)
+    silently(evaluation.evaluate)
+    silently(evaluation.accumulate)
+    return evaluation
+
+
+@each("seed", range(60))
+def test_every_array_equals_pycocotools(seed):
+    rng = np.random.default_rng(seed)
+    kind = ("bbox", "segm", "keypoints")[seed % 3]
+    truth, results = random_data(rng, kind)
+    if not results:  # pycocotools raises IndexError
+        return
+    before = copy.deepcopy((truth, results))
+    peers = peer_data(truth, results)
+    peer = evaluated(cocoeval.COCOeval, peers, kind, seed)
+    for data in (own_data(truth, results), peers):
+        own = evaluated(COCOeval, data, kind, seed)
+        assert all(is_equal(peer.eval[name], own.eval[name]) for name in ARRAYS)
+        assert peer.eval["counts"] == own.eval["counts"]
+        assert is_equal(peer.evalImgs, own.evalImgs)
+        assert is_equal(peer.ious, own.ious)
+        own.evalImgs = list(own.evalImgs)  # as code does that gathers them from several processes
+        own.accumulate()
+        assert all(is_equal(peer.eval[name], own.eval[name]) for name in ARRAYS)
+    assert (truth, results) == before
+
+
+@each("seed", range(15))
+def test_a_part_of_the_evaluation_can_be_accumulated(seed):
+    truth, results = random_data(np.random.default_rng(seed), "bbox")
+    evaluations = []
+    for cls, data in ((cocoeval.COCOeval, peer_data(truth, results)), (COCOeval, own_data(truth, results))):
+        evaluation = cls(*data, "bbox")
+        silently(evaluation.evaluate)
+        part = copy.deepcopy(evaluation.params)
+        part.catIds, part.imgIds, part.maxDets = part.catIds[:1], part.imgIds[:3], [10]
+        part.areaRng, part.areaRngLbl = part.areaRng[:2], part.areaRngLbl[:2]
+        silently(evaluation.accumulate, part)
+        evaluations.append(evaluation)
+    assert all(is_equal(evaluations[0].eval[name], evaluations[1].eval[name]) for name in ARRAYS)
+
+
+@each("seed", range(15))
+def test_any_part_equals_an_evaluation_of_this_part(seed):
+    """Pycocotools takes the first categories, images and area ranges, whatever the part is."""
+    data = own_data(*random_data(np.random.default_rng(seed), "bbox"))
+    whole, alone = (COCOeval(*data, "bbox") for _ in range(2))
+    whole.evaluate()
+    part = copy.deepcopy(whole.params)
+    part.catIds, part.imgIds, part.areaRng, part.areaRngLbl = part.catIds[-1:], part.imgIds[2:5], [[1024, 9216]], ["m"]
+    whole.accumulate(part)
+    alone.params = copy.deepcopy(part)
+    alone.evaluate()
+    alone.accumulate()
+    assert all(is_equal(whole.eval[name], alone.eval[name]) for name in ARRAYS)
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
+def test_summaries_are_printed_as_by_pycocotools(kind):
+    truth, results = random_data(np.random.default_rng(7), kind)
+    printed = []
+    for cls, data in ((cocoeval.COCOeval, peer_data(truth, results)), (COCOeval, own_data(truth, results))):
+        evaluation = cls(*data, kind)
+        silently(evaluation.evaluate)
+        silently(evaluation.accumulate)
+        printed.append((silently(evaluation.summarize)[1], evaluation.stats))
+    assert is_equal(printed[0], printed[1])
+    assert printed[1][0].count("\n") == len(printed[1][1])
+
+
+def test_the_first_number_is_at_the_last_limit():
+    truth, results = random_data(np.random.default_rng(3), "bbox")
+    evaluation = COCOeval(*own_data(truth, results), "bbox")
+    evaluation.params.maxDets = [1, 10, 300]
+    evaluation.evaluate()
+    evaluation.accumulate()
+    silently(evaluation.summarize)
+    assert (
+        evaluation.stats[0]
+        == evaluation.eval["precision"][..., 0, 2][evaluation.eval["precision"][..., 0, 2] > -1].mean()
+    )
+
+
+@each("seed", range(40))
+def test_masks_equal_pycocotools(seed):
+    rng = np.random.default_rng(seed)
+    height, width, number = rng.integers(1, 30, 3).tolist()
+    number = 1 + number % 4
+    share = rng.choice([0, 0.05, 0.5, 0.95, 1])
+    dense = np.asfortranarray((rng.random((height, width, number)) < share).astype(np.uint8))
+    others = np.asfortranarray((rng.random((height, width, 3)) < 0.4).astype(np.uint8))
+    crowd = rng.integers(0, 2, number).tolist()
+    boxes = rng.integers(0, 20, (3, 4)).astype(float)
+    corners = [
+        (rng.random(2 * k) * np.tile([width, height], k) * 1.4 - 0.2 * height).round(seed % 3) for k in (3, 5, 8)
+    ]
+    runs = rng.integers(0, 4, 6).tolist()
+    plain = {"size": [height, width], "counts": [*runs, max(0, height * width - sum(runs))]}
+    results = []
+    for module in (peer_mask, mask):
+        codes = module.encode(dense)
+        out = [codes, module.encode(np.asfortranarray(dense[:, :, 0]))]
+        out += [f(x) for f in (module.decode, module.area, module.toBbox) for x in (codes, codes[0])]
+        out += [
+            module.merge(codes),
+            module.merge(codes, intersect=True),
+            module.iou(module.encode(others), codes, crowd),
+        ]
+        out += [module.iou(boxes, boxes[:2], [0, 1]), module.frPyObjects(boxes, height, width)]
+        out += [module.frPyObjects([x.tolist() for x in corners], height, width)]
+        out += [module.frPyObjects(plain, height, width)] if sum(runs) <= height * width else []
+        results.append(out)
+    assert is_equal(*results)
+
+
+def test_the_index_answers_as_pycocotools():
+    truth, results = random_data(np.random.default_rng(11), "bbox")
+    (own, _), (peer, _) = own_data(truth, results), peer_data(truth, results)
+    image, label = truth["images"][0]["id"], truth["categories"][0]["id"]
+    for name, arguments in (
+        ("getAnnIds", {}),
+        ("getAnnIds", {"imgIds": image}),
+        ("getAnnIds", {"imgIds": [image, 4], "catIds": [label], "areaRng": [10, 3000], "iscrowd": False}),
+        ("getCatIds", {"catNms": str(label)}),
+        ("getCatIds", {"catIds": [label]}),
+        ("getImgIds", {}),
+        ("getImgIds", {"catIds": label}),
+        ("loadAnns", {"ids": [1, 2]}),
+        ("loadCats", {"ids": label}),
+        ("loadImgs", {"ids": image}),
+    ):
+        assert getattr(own, name)(**arguments) == getattr(peer, name)(**arguments), name
+    assert own.imgToAnns == peer.imgToAnns
+    assert own.catToImgs == peer.catToImgs
+
+
+def test_masks_of_annotations():
+    image = {"id": 1, "height": 9, "width": 12}
+    polygon = {"id": 1, "image_id": 1, "category_id": 1, "segmentation": [[1, 1, 8, 2, 5, 7.5], [0, 0, 3, 0, 3, 3]]}
+    runs = {"id": 2, "image_id": 1, "category_id": 1, "segmentation": {"size": [9, 12], "counts": [10, 20, 78]}}
+    truth = {"images": [image], "annotations": [polygon, runs], "categories": [{"id": 1, "name": "a"}]}
+    own, (peer, _) = (
+        COCO(truth),
+        peer_data(truth, [{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1}]),
+    )
+    for annotation in (polygon, runs):
+        assert own.annToRLE(annotation) == peer.annToRLE(annotation)
+        assert is_equal(own.annToMask(annotation), peer.annToMask(annotation))
+
+
+def test_results_are_read_from_files_lists_and_arrays(tmp_path):
+    truth, results = random_data(np.random.default_rng(5), "bbox")
+    path, truth_path = tmp_path / "results.json", tmp_path / "truth.json"
+    path.write_text(json.dumps(results))
+    truth_path.write_text(json.dumps(truth))
+    rows = np.array([[x["image_id"], *x["bbox"], x["score"], x["category_id"]] for x in results])
+    data = COCO(truth_path)
+    expected = data.loadRes(results).anns
+    assert data.loadRes(str(path)).anns == expected
+    from_array = data.loadRes(rows).anns
+    assert [x["bbox"] for x in from_array.values()] == [x["bbox"] for x in expected.values()]
+    assert data.loadRes([]).anns == {}
+
+
+BOX = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4]}
+TRUTH = {
+    "images": [{"id": 1}],
+    "categories": [{"id": 1, "name": "a"}],
+    "annotations": [BOX | {"id": 1, "area": 16, "iscrowd": 0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ([BOX | {"image_id": 2, "score": 0.5}], r"results\[0\]: unknown image_id 2"),
+        ([BOX | {"score": 0.5}, {"image_id": 1, "score": 1}], r"results\[1\]: must have the key 'bbox'"),
+        ("nothing", "nothing"),
+        (5, "must be a list of detections, got 5"),
+        (np.zeros((2, 6)), r"shape \(N, 7\), got \(2, 6\)"),
+    ],
+)
+def test_invalid_results(results, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        COCO(TRUTH).loadRes(results)
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), "0.5", None])
+def test_invalid_scores(score):
+    evaluation = COCOeval(*own_data(TRUTH, [BOX | {"score": score}]), "bbox")
+    with pytest.raises(ValueError, match=r"results\[0\]: 'score'"):
+        evaluation.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("truth", "message"),
+    [
+        ([], "must be a JSON object"),
+        ({"images": [{}]}, r"images\[0\]: must be an object with the key 'id'"),
+        ({"images": [{"id": 1}, {"id": 1}]}, r"images\[1\]: 'id' must be given once, got 1 again"),
+        (TRUTH | {"annotations": [{"id": 1}]}, r"annotations\[0\]: must have the key 'image_id'"),
+    ],
+)
+def test_invalid_annotations(truth, message, tmp_path):
+    path = tmp_path / "truth.json"
+    path.write_text(json.dumps(truth))
+    with pytest.raises(ValueError, match=message):
+        COCO(path)
+
+
+def test_the_order_of_calls():
+    evaluation = COCOeval(*own_data(TRUTH, [BOX | {"score": 0.5}]), "bbox")
+    with pytest.raises(RuntimeError, match="evaluate"):
+        evaluation.accumulate()
+    with pytest.raises(RuntimeError, match="accumulate"):
+        evaluation.summarize()
+    with pytest.raises(ValueError, match="iouType"):
+        COCOeval(iouType="boxes")
+
+
+def test_a_ground_truth_with_id_0_counts_with_a_warning():
+    truth = TRUTH | {"annotations": [TRUTH["annotations"][0] | {"id": 0}]}
+    evaluation = COCOeval(*own_data(truth, [BOX | {"score": 0.5}]), "bbox")
+    with pytest.warns(UserWarning, match="id 0"):
+        evaluation.evaluate()
+    evaluation.accumulate()
+    assert evaluation.eval["recall"].max() == 1
+
+
+def test_imports_of_pycocotools_are_replaced_and_restored():
+    before = sys.modules["pycocotools.cocoeval"]
+    with init_as_pycocotools():
+        from pycocotools import coco as installed_coco
+        from pycocotools import cocoeval as installed_cocoeval
+
+        assert (installed_coco.COCO, installed_cocoeval.COCOeval) == (COCO, COCOeval)
+    assert sys.modules["pycocotools.cocoeval"] is before
+    installed = init_as_pycocotools()
+    try:
+        assert sys.modules["pycocotools.mask"].area is mask.area
+    finally:
+        installed.undo()
+    assert sys.modules["pycocotools.cocoeval"] is before
+
+
+def test_the_numbers_equal_those_of_the_metric():
+    truth, results = random_data(np.random.default_rng(21), "bbox")
+    evaluation = COCOeval(*own_data(truth, results), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    silently(evaluation.summarize)
+    metric = torch_ap.MeanAveragePrecision("xywh", use_given_area=True)
+    sides = []
+    for listed in (results, truth["annotations"]):
+        images = []
+        for image in sorted(truth["images"], key=lambda x: x["id"]):
+            entries = [x for x in listed if x["image_id"] == image["id"]]
+            boxes = torch.tensor([x["bbox"] for x in entries], dtype=torch.float64).reshape(-1, 4)
+            columns = {"scores": "score", "area": "area", "iscrowd": "iscrowd"}
+            values = {key: torch.tensor([x[name] for x in entries if name in x]) for key, name in columns.items()}
+            labels = torch.tensor([x["category_id"] for x in entries], dtype=torch.int64)
+            images.append(values | {"boxes": boxes, "labels": labels})
+        sides.append(images)
+    metric.update([{key: x[key] for key in ("boxes", "scores", "labels")} for x in sides[0]], sides[1])
+    metric.set_dtype(torch.float64)
+    numbers = metric.compute()
+    names = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100")
+    assert np.allclose([float(numbers[name]) for name in names], evaluation.stats[:9], atol=1e-12)
