@@ -250,7 +250,9 @@ def _side(data: Any, name: str, params: Params, images: Entries) -> tuple[list[A
     if place and params.catIds:  # `getAnnIds` would take an empty argument for everything
         selected = data.loadAnns(data.getAnnIds(imgIds=params.imgIds, catIds=params.catIds))
     selected.sort(key=lambda x: (place[x["image_id"]], x["category_id"]))
-    listed = Entries.from_list([_with_plain_values(x) for x in selected], name)
+    keys = (*_KEYS, *_SHAPE_KEYS[params.iouType])
+    plain = [{key: _plain_value(x[key]) for key in keys if key in x} for x in selected]
+    listed = Entries.from_list(plain, name)
     counts = np.bincount([place[x["image_id"]] for x in selected], minlength=len(place)).astype(np.int64)
     columns: dict[str, Any] = {
         "labels": torch.tensor([x["category_id"] for x in listed.entries], dtype=torch.int64),
@@ -276,16 +278,18 @@ def _side(data: Any, name: str, params: Params, images: Entries) -> tuple[list[A
     ]
 
 
-_READ = ("bbox", "area", "score", "iscrowd", "keypoints", "segmentation", "image_id", "category_id")
+_KEYS = ("area", "score", "iscrowd", "image_id", "category_id")
+_SHAPE_KEYS = {
+    "bbox": ("bbox",),
+    "keypoints": ("keypoints", "bbox"),
+    "segm": ("segmentation",),
+    "boundary": ("segmentation",),
+}
 _PLAIN = {int, float, str, bytes, dict, type(None)}
 
 
-def _with_plain_values(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of an entry that are read, with values of Python's types, as in a JSON file."""
-    return {key: _plain_value(entry[key]) for key in _READ if key in entry}
-
-
 def _plain_value(value: Any) -> Any:
+    """Return the value of a key with Python's types, as in a JSON file."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list | tuple):
