@@ -91,7 +91,7 @@ def test_precision_recall_is_that_of_sklearn(ranking):
     if not sum(relevant):
         assert torch.isnan(found.recall[:-1]).all()
         return
-    # scikit-learn refuses infinite scores, but only their order matters
+    # scikit-learn rejects infinite scores, but only their order matters
     order = np.unique(scores, return_inverse=True)[1]
     precision, recall, thresholds = precision_recall_curve(relevant, order)
     assert found.precision.numpy() == pytest.approx(precision, rel=LAST_BITS)
@@ -224,7 +224,7 @@ def test_an_interval_without_width_has_a_reason():
         torch.ones(6), torch.tensor([1, 0, 1, 0, 0, 1]), method="survival"
     )
     assert float(found.low) == float(found.high)
-    assert found.reason == "a standard error of 0, as of tied hits alone: the interval has no width"
+    assert found.reason == "the standard error is 0, as for hits that are all tied: the interval has no width"
 
 
 def test_repeated_class_names_of_detectors():
@@ -383,7 +383,7 @@ def test_weights_are_repetitions():
         assert one.threshold == other.threshold
         torch.testing.assert_close(one.tp * 4, other.tp.double())
         assert math.isnan(one.recall_low)
-        assert one.reason.startswith("weights have no interval")
+        assert one.reason.startswith("no interval exists with weights")
     with pytest.raises(ValueError, match="`weights` cannot be combined with a confidence band"):
         weighted.band()
     with pytest.raises(ValueError, match="`weights` require `top_k=None`"):

@@ -279,11 +279,13 @@ def test_resamples_have_as_many_items_as_the_data():
 
     strata = [torch.arange(3), torch.arange(3, 10)]
     assert resampling.replicate_items(sizes, strata, 10, Resampling(20)).unique(dim=0).tolist() == [[3, 7]]
-    groups = torch.tensor([3, 0, 2]), torch.tensor([1, 4, 9])
-    counts = [[x.sum() for x in resampling._draw(*groups, "iid", rng)] for rng in generators(0, range(50))]
+    groups = np.array([3, 0, 2]), np.array([1, 4, 9])
+    counts = [[x.sum() for x in resampling._draw(*groups, 5, 19, "iid", rng)] for rng in generators(0, range(50))]
     assert len({hits for hits, _ in counts}) > 5
     assert {hits + misses for hits, misses in counts} == {19}
-    counts = [[x.sum() for x in resampling._draw(*groups, "stratified", rng)] for rng in generators(0, range(50))]
+    counts = [
+        [x.sum() for x in resampling._draw(*groups, 5, 19, "stratified", rng)] for rng in generators(0, range(50))
+    ]
     assert counts == [[5, 14]] * 50
 
 
@@ -291,7 +293,7 @@ def test_ends_of_bootstraps():
     values = torch.tensor([0.0, 1, 2, 3, 4], dtype=torch.float64)
     assert resampling.percentile(values, 0.5) == (1, 3)
     assert resampling.basic(values, torch.tensor(1.0), 0.5) == (-1, 1)
-    # half of the replicates are below the estimate, of equal ones half: nothing is corrected
+    # half of the replicates are below the estimate if the equal one counts half, so nothing is corrected
     assert resampling.bca(values, values[2], values[0], 0.5) == pytest.approx((1, 3), abs=REORDERED)
 
 

@@ -91,7 +91,9 @@ def test_multiclass_equals_the_functions(average):
 
 def test_interpolated_ap_has_a_summary_by_bootstrap():
     metric = fed(BinaryAveragePrecision(interpolation="11-point"), torch.rand(20), torch.arange(20) % 2)
-    with pytest.raises(ValueError, match=r"`interpolation` has no interval by method 'influence'.*use 'bootstrap"):
+    with pytest.raises(
+        ValueError, match=r"`interpolation` must be None for an interval by method 'influence'.*use 'bootstrap"
+    ):
         metric.summary()
     assert set(metric.summary(method="bootstrap-logit", n_resamples=20)) == KEYS - {"ap_chance"}
 
@@ -196,7 +198,7 @@ def test_tied_columns_and_bins_have_their_own_level():
 @each("top_k", [None, 1, 700, 19_999])
 @each("levels", [1, 30, 9000, 10**9])
 def test_ties_alone_equal_all_groups(top_k, levels):
-    """The terms of tied items, in place of untied ones, give the sum over all groups."""
+    """The sum over all groups is also computed from the terms of tied items, which replace the terms without ties."""
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(levels, (20_000, 2), generator=generator).double()
     hits = torch.rand(20_000, 2, generator=generator) < 0.1

@@ -166,13 +166,13 @@ def interval_of_curve(
         return first_interval(curve_interval(curve, settings.convention, options))
     if settings.average in ("none", None):
         return curve_interval(curve, settings.convention, options)
-    refuse_convention(settings.convention, options.method, None)
+    check_convention(settings.convention, options.method, None)
     return _average_interval(settings, curve, validated, options)
 
 
 def curve_interval(curve: HitCurve, convention: Convention, options: InferenceSettings) -> Interval:
     """Return the interval of each ranking of a curve: (S,) ends."""
-    refuse_convention(convention, options.method, curve)
+    check_convention(convention, options.method, curve)
     estimate = convention(curve)
     if options.method in BOOTSTRAPS:
         low, high, error = _bootstrapped(curve, convention, estimate, options)
@@ -315,33 +315,31 @@ def _average_reason(estimate: Tensor, low: Tensor) -> str:
     return "a ranking has one hit, or one miss, and so no spread: the ends are NaN"
 
 
-def refuse_convention(convention: Convention, method: str, curve: HitCurve | None) -> None:
+def check_convention(convention: Convention, method: str, curve: HitCurve | None) -> None:
     """Raise ValueError, with the argument's name, for conventions that the method does not support."""
     if convention.top_k is not None:
         raise ValueError(
-            f"`top_k` has no interval here, got {convention.top_k}; recall and precision at k have theirs in "
+            f"`top_k` must be None for an interval of AP, got {convention.top_k}; for recall and precision at k use "
             "`recall_at_k_interval` and `precision_at_k_interval`"
         )
     tied = curve is None or bool((curve.items > 1).any())
     if tied and not tie_rule(convention.ties or "grouped").is_threshold:
-        raise_invalid("ties", "must be 'grouped' for an interval where scores tie", convention.ties)
-    if convention.interpolation is None:
-        return
-    trapezoid = isinstance(convention.interpolation, str) and convention.interpolation == "trapezoid"
-    if trapezoid:
-        raise ValueError("`interpolation` has no interval by any method for 'trapezoid'")
-    if method not in ("bootstrap-percentile", "bootstrap-logit"):
+        raise_invalid("ties", "must be 'grouped' for an interval if scores are tied", convention.ties)
+    interpolation = convention.interpolation
+    if isinstance(interpolation, str) and interpolation == "trapezoid":
+        raise ValueError("`interpolation` must not be 'trapezoid' for an interval; no method supports it")
+    if interpolation is not None and method not in ("bootstrap-percentile", "bootstrap-logit"):
         raise ValueError(
-            f"`interpolation` has no interval by method {method!r}, got {convention.interpolation!r}; "
+            f"`interpolation` must be None for an interval by method {method!r}, got {interpolation!r}; "
             "use 'bootstrap-percentile' or 'bootstrap-logit'"
         )
 
 
-def refuse_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
+def check_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
     """Raise ValueError for conventions that comparisons of two rankings do not support, such as interpolated AP."""
     if convention.interpolation is not None:
         raise_invalid("interpolation", "must be None for a comparison", convention.interpolation)
-    refuse_convention(convention, method, curve)
+    check_convention(convention, method, curve)
 
 
 def resolve_edge_cases(intervals: Interval, curve: HitCurve) -> Interval:
@@ -372,7 +370,7 @@ def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, undefined: Tensor) -
         "no misses: AP is 1 for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
         "one miss, which has no spread: the ends are NaN": undefined_with_both & (misses == 1),
         "AP of 0: the ends are NaN": undefined_with_both & (misses > 1),
-        "a standard error of 0, as of tied hits alone: the interval has no width": flat & ~undefined,
+        "the standard error is 0, as for hits that are all tied: the interval has no width": flat & ~undefined,
         "AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / m)": perfect,
     }
     counts = torch.stack([flags.sum() for flags in cases.values()]).tolist()

@@ -26,7 +26,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.average_precision import refuse_comparison
+from torch_ap.inference.average_precision import check_comparison
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, limit_p_value, number, student_tail
 from torch_ap.inference.resampling import InferenceSettings, Resampling
@@ -180,7 +180,7 @@ def compare_averages(
     checks.one_of("method", options.method, ("influence",))
     if settings.average in ("none", None):
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
-    refuse_comparison(settings.convention, options.method, None)
+    check_comparison(settings.convention, options.method, None)
     value_a, value_b = (float(settings.value(curve, torch.float64, warn=False)) for curve in curves)
     shares = [item_shares(settings, *system, options.design) for system in zip(batches, curves, strict=True)]
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
@@ -308,7 +308,7 @@ def compare_curves(
     method = options.method
     checks.one_of("method", method, METHODS)
     for curve in curves:
-        refuse_comparison(convention, method, curve)
+        check_comparison(convention, method, curve)
     value_a, value_b = (float(average_precision(curve)) for curve in curves)
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
     # without misses, or if the systems rank the items in the same way, no item distinguishes them

@@ -43,7 +43,7 @@ class ItemValues:
     Attributes:
         curve: the rankings; unweighted.
         hits: (E,) float64, value of each hit of the tie group.
-        misses: (E,) value of each miss in the tie group, or above it and below the group before.
+        misses: (E,) value of each miss in the tie group, or between the tie group and the previous one.
         hits_unseen: (S,) value of each relevant item that was never retrieved.
         misses_below: (S,) value of each miss below the last hit.
     """

@@ -195,7 +195,7 @@ def operating_point(
     best, reason = ratios[:, index], ""
     hits, items = curve.cumulative_hits[index], curve.cumulative_items[index]
     if curve.weighted:
-        ends, reason = best.new_full((3, 2), torch.nan), "weights have no interval: its formulas count items"
+        ends, reason = best.new_full((3, 2), torch.nan), "no interval exists with weights: its formulas count items"
     elif method == "posterior":
         ends = _posterior_intervals(counts.map(lambda x: x[index]), best, criterion.beta, confidence_level)
     else:

@@ -262,17 +262,17 @@ def replicates(
         misses = torch.cat([between - tied, below, tied])
     else:
         misses = torch.cat([between, below])
-    n, sizes = int(curve.n), (hits, misses, design)
+    m, n = int(curve.m), int(curve.n)
     width = 8 * len(hits) + (0 if hits.is_cpu else n)
-    draws = resampling.draws(hits.device, width, n, partial(_draw, *sizes), partial(_draw_on_device, *sizes))
+    draw = partial(_draw, hits.cpu().numpy(), misses.cpu().numpy(), m, n, design)
+    draws = resampling.draws(hits.device, width, n, draw, partial(_draw_on_device, hits, misses, design))
     return torch.cat([measure(curve_from_counts(*counts)) for counts in draws])
 
 
-def _draw(hits: Tensor, misses: Tensor, design: str, rng: np.random.Generator) -> tuple[Array, Array]:
+def _draw(hits: Array, misses: Array, m: int, n: int, design: str, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw the number of hits and of misses from each group in one resample, (K,) each."""
-    m, q = int(hits.sum()), int(misses.sum())
-    count = int(rng.binomial(m + q, m / (m + q))) if design == "iid" else m
-    return multinomial(rng, hits.numpy(), count), multinomial(rng, misses.numpy(), m + q - count)
+    count = int(rng.binomial(n, m / n)) if design == "iid" else m
+    return multinomial(rng, hits, count), multinomial(rng, misses, n - count)
 
 
 def _draw_on_device(
