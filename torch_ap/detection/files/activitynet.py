@@ -83,13 +83,13 @@ def read_activitynet(
 def _load_part(path: str | Path, key: str) -> dict[str, Any]:
     """Return the object that a file has for a key."""
     loaded = entries.load(path)
-    part = loaded.get(key) if isinstance(loaded, dict) else None
-    if not isinstance(part, dict):
+    content = loaded.get(key) if isinstance(loaded, dict) else None
+    if not isinstance(content, dict):
         other = next(iter({"database", "results"} - {key}))
         swapped = isinstance(loaded, dict) and other in loaded
         also = f", but has '{other}': are the two files swapped?" if swapped else f", got {short_repr(loaded)}"
         raise ValueError(f"{path}: must be a JSON object with the object '{key}'{also}")
-    return part
+    return content
 
 
 def _rows(video: str, listed: Any, where: str, classes: list[str] | None) -> list[Row]:
@@ -98,10 +98,10 @@ def _rows(video: str, listed: Any, where: str, classes: list[str] | None) -> lis
     listed = Entries.from_list(listed, where)
     names, segments = listed.values("label"), listed.values("segment")
     scores = [0.0] * len(names) if classes is None else listed.values("score")
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if classes is not None and name not in classes:
             also = suggest_name(name, classes)
-            raise ValueError(f"{where}[{place}]: no ground truth is of class {short_repr(name)}{also}")
+            raise ValueError(f"{where}[{index}]: no ground truth is of class {short_repr(name)}{also}")
     return [Row(video, *row) for row in zip(names, segments, scores, strict=True)]
 
 

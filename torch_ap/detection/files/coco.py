@@ -242,13 +242,13 @@ def _true_keypoints(truths: Entries) -> Tensor:
 
 
 def _areas(truths: Entries, own: Tensor) -> Tensor:
-    """Return the areas in the annotations; the area of the shape for annotations without one."""
+    """Return the area in each annotation, or the area of its shape without one."""
     has_area = torch.tensor([("area" in entry) for entry in truths.entries], dtype=torch.bool)
     return torch.where(has_area, truths.numbers("area", default=0.0), own)
 
 
 def _areas_of_results(listed: Entries, detections: Entries, own: Tensor) -> Tensor:
-    """Return the areas of the detections; of their boxes if the first of the results has one, as pycocotools does."""
+    """Return the areas of the shapes, or of the boxes if the first result has a box, as pycocotools does."""
     has_boxes = bool(listed.entries) and listed.entries[0].get("bbox", []) != []
     areas = boxes.area(detections.numbers("bbox")) if has_boxes else own
     for row in (~areas.isfinite()).nonzero()[:1, 0].tolist():
@@ -307,7 +307,7 @@ def images_of_files(
 
 
 def _join_kinds(kinds: Sequence[Images], order: Sequence[int]) -> ImageList:
-    """Join the dicts of each image, whose predictions have an ``area`` only with keypoints."""
+    """Join the dicts of each image; predictions have an ``area`` only with keypoints."""
     joined: ImageList = [{} for _ in order]
     for images in kinds:
         for image, columns in zip(joined, _split(images), strict=True):

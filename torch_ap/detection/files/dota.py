@@ -74,9 +74,9 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
         if boxes and bool(((corners >= 0) & (corners <= 1)).all()):
             raise ValueError(f"{folder}: all corners are in [0, 1]; they must be in pixels of the image")
         rule = RULES["uncrossed"]  # checked here to report the line
-        for place in rule.offends(corners).nonzero()[:1, 0].tolist():
-            got = f"{short_repr(boxes[place].box)}; put these in order, or leave the line out"
-            raise ValueError(f"{boxes[place].where}: the corners {rule.rule}, got {got}")
+        for index in rule.offends(corners).nonzero()[:1, 0].tolist():
+            got = f"{short_repr(boxes[index].box)}; put these in order, or leave the line out"
+            raise ValueError(f"{boxes[index].where}: the corners {rule.rule}, got {got}")
     return pack_rows(truths, rows, images, names, {})
 
 

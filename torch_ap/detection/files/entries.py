@@ -99,13 +99,13 @@ def _raise_repeated(path: str | Path, loaded: Any, keys: Mapping[int, str]) -> N
             entry = where if not where or where.startswith("[") else f": {where}"
             raise ValueError(f"{path}{entry}: the key {short_repr(keys[id(value)])} must occur once, but occurs twice")
         if isinstance(value, dict):
-            pending += [(f"{where}.{key}".removeprefix("."), part) for key, part in reversed(value.items())]
+            pending += [(f"{where}.{key}".removeprefix("."), item) for key, item in reversed(value.items())]
         elif isinstance(value, list) and value and not isinstance(value[0], int | float | str):
-            pending += [(f"{where}[{place}]", part) for place, part in reversed([*enumerate(value)])]
+            pending += [(f"{where}[{index}]", item) for index, item in reversed([*enumerate(value)])]
 
 
 def require(valid: bool, rule: str, value: Any) -> None:
-    """Raise ValueError with the rule and the value unless the value is valid."""
+    """Raise ValueError that contains the rule and the value, unless the value is valid."""
     if not valid:
         raise ValueError(f"{rule}, got {short_repr(value)}")
 
@@ -141,7 +141,7 @@ class Field(NamedTuple):
 
 
 def _is_finite(value: Any, least: float = -math.inf) -> bool:
-    """Return whether a value is a finite number of at least ``least``. Text and bool are no numbers."""
+    """Return whether a value is a finite number of at least ``least``. Text and bool are not numbers."""
     return type(value) in _NUMBERS and abs(value) <= sys.float_info.max and bool(value >= least)
 
 
@@ -221,9 +221,9 @@ class Entries:
     @classmethod
     def from_list(cls, entries: list[Any], where: str) -> "Entries":
         """Return the entries of a list of objects."""
-        for place, entry in enumerate(entries):
+        for index, entry in enumerate(entries):
             if not isinstance(entry, dict):
-                raise ValueError(f"{where}[{place}]: must be an object, got {type(entry).__name__}")
+                raise ValueError(f"{where}[{index}]: must be an object, got {type(entry).__name__}")
         return cls(entries, where, range(len(entries)))
 
     def name(self, row: int) -> str:
@@ -262,7 +262,7 @@ class Entries:
         return out
 
     def numbers(self, key: str, field: Field | None = None, default: float | None = None) -> Tensor:
-        """Return :meth:`values` as (N,) or (N, K) float64 for K numbers per value; in one step if all are usual."""
+        """Return :meth:`values` as (N,) float64, or (N, K) for K numbers per value; in one step if all are plain."""
         field = field or FIELDS[key]
         values = [entry.get(key, default) for entry in self.entries]
         shape = (-1, len(field.least))[: len(field.least)]
@@ -294,7 +294,7 @@ class Entries:
         return out
 
     def unique(self, key: str, rules: Sequence[Rule]) -> list[Any]:
-        """Return :meth:`values`, which must differ from each other."""
+        """Return :meth:`values`, and check that they differ from each other."""
         values = self.values(key, Field(rules))
         seen: set[Any] = set()
         for row, value in enumerate(values):
@@ -304,7 +304,7 @@ class Entries:
         return values
 
     def lookup(self, key: str, allowed: Mapping[Any, Value]) -> list[Value]:
-        """Return the value that ``allowed`` has for the id in each entry."""
+        """Return the value of ``allowed`` for the id in each entry."""
         example = next(iter(allowed), None)
         values = [entry.get(key) for entry in self.entries]
         if set(map(type, values)) == {type(example)}:
@@ -323,7 +323,7 @@ class Entries:
 
 
 def _suggestion(unknown: Any, values: Sequence[Any], allowed: Collection[Any]) -> str:
-    """Return the end of a message about an unknown id; ids may count from 0 where the known ids do not."""
+    """Return the end of a message about an unknown id: that ids count from 0, or the most similar id."""
     is_number = isinstance(unknown, int) and 0 not in allowed
     if is_number and min(values) == 0 and max(values) < max(allowed, default=0):
         return "; these count from 0, as places in a list do, and the ids that are known do not"
@@ -368,7 +368,7 @@ def check_sizes(results: str, masks: Sequence[DecodedMasks], truths: Sequence[De
 
 
 def _image_size(images: Entries, row: int) -> Size | None:
-    """Return height and width of an image; None for an image with neither."""
+    """Return the height and width of an image; None for an image with neither key."""
     image = images.entries[row]
     if "height" not in image and "width" not in image:
         return None
@@ -407,7 +407,7 @@ def _code(listed: Entries, row: int, size: Size | None, images: Entries, image: 
 
 
 def _fault(polygon: Any, size: Size) -> str | None:
-    """Return the rule that a polygon breaks, if any."""
+    """Return the rule that a polygon breaks; None for a valid polygon."""
     if not isinstance(polygon, list) or len(polygon) < 6 or len(polygon) % 2:
         return "lists of x and y alternating, with at least three points"
     if not set(map(type, polygon)) <= {int, float}:

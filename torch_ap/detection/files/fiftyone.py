@@ -75,12 +75,12 @@ def read_fiftyone(
     if not listed or (names is not None and len(set(names)) < len(names)):
         raise_invalid("class_names", "must be a list of different names", class_names)
     preds, target = list[Image](), list[Image]()
-    for place, sample in enumerate(samples):
+    for index, sample in enumerate(samples):
         if not hasattr(sample, "__getitem__") or isinstance(sample, str | list | tuple):
-            raise_invalid(f"samples[{place}]", "must be a sample, which has fields", Plain(type(sample).__name__))
-        size = _image_size(sample, place, sizes)
+            raise_invalid(f"samples[{index}]", "must be a sample, which has fields", Plain(type(sample).__name__))
+        size = _image_size(sample, index, sizes)
         for side, field in ((preds, pred_field), (target, gt_field)):
-            side.append(_image(sample, field, f"samples[{place}]", size, side is preds, iou_type in MASK_KINDS))
+            side.append(_image(sample, field, f"samples[{index}]", size, side is preds, iou_type in MASK_KINDS))
     if sizes is not None and len(sizes) > len(preds):
         raise_invalid("sizes", f"must contain (width, height) of each sample, of which there are {len(preds)}", sizes)
     if names is None:
@@ -109,20 +109,20 @@ def _attribute(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-def _image_size(sample: Any, place: int, sizes: Sequence[tuple[float, float]] | None) -> tuple[float, float]:
+def _image_size(sample: Any, index: int, sizes: Sequence[tuple[float, float]] | None) -> tuple[float, float]:
     """Return width and height of a sample in pixels."""
     if sizes is None:
-        metadata, where = _attribute(sample, "metadata"), f"samples[{place}].metadata"
+        metadata, where = _attribute(sample, "metadata"), f"samples[{index}].metadata"
         size: Any = _attribute(metadata, "width"), _attribute(metadata, "height")
         if any(side is None for side in size):
             rule = "must have `metadata` with width and height, of which boxes are fractions"
             cure = "call `compute_metadata()` of the dataset, or give `sizes`, (width, height) of each sample"
-            raise ValueError(f"`samples[{place}]` {rule}: {cure}")
-    elif place >= len(sizes):
-        rule = f"must contain (width, height) of each sample, of which there are at least {place + 1}"
+            raise ValueError(f"`samples[{index}]` {rule}: {cure}")
+    elif index >= len(sizes):
+        rule = f"must contain (width, height) of each sample, of which there are at least {index + 1}"
         raise_invalid("sizes", rule, sizes)
     else:
-        size, where = sizes[place], f"sizes[{place}]"
+        size, where = sizes[index], f"sizes[{index}]"
     sides = _plain(size)
     valid = isinstance(sides, Sequence) and len(sides) == 2
     if not valid or not all(checks.is_number(x) and 0 < x < _LARGEST for x in sides):
@@ -142,8 +142,8 @@ def _image(sample: Any, field: str, name: str, size: tuple[float, float], scored
         kind = type(content).__name__
         raise_invalid(where, "must be fiftyone.Detections or None", Plain(f"{kind}{_INSTEAD.get(kind, '')}"))
     out: dict[str, list[Any]] = {"boxes": [], "labels": [], "scores" if scored else "iscrowd": []}
-    for place, item in enumerate(objects):
-        where_item = f"{where}.detections[{place}]"
+    for index, item in enumerate(objects):
+        where_item = f"{where}.detections[{index}]"
         out["boxes"].append(_corners(_attribute(item, "bounding_box"), size, f"{where_item}.bounding_box"))
         label = _attribute(item, "label")
         if not isinstance(label, str):
@@ -158,14 +158,14 @@ def _image(sample: Any, field: str, name: str, size: tuple[float, float], scored
     image["boxes"] = image["boxes"].reshape(-1, 4)
     if masked:
         canvas = np.zeros((len(objects), int(size[1]), int(size[0])), dtype=bool)
-        for place, (picture, item, corners) in enumerate(zip(canvas, objects, out["boxes"], strict=True)):
-            _draw(picture, _mask(item, f"{where}.detections[{place}].mask"), corners)
+        for index, (picture, item, corners) in enumerate(zip(canvas, objects, out["boxes"], strict=True)):
+            _draw(picture, _mask(item, f"{where}.detections[{index}].mask"), corners)
         image["masks"] = torch.from_numpy(canvas)
     return image
 
 
 def _score(value: Any, where: str) -> float:
-    """Return a score, which is not NaN."""
+    """Return a validated score as float."""
     rule = "must be given, as a number other than NaN"
     if not checks.is_number(value) or value != value:
         raise_invalid(where, rule, value)
@@ -176,7 +176,7 @@ def _score(value: Any, where: str) -> float:
 
 
 def _crowd(label: Any, where: str) -> int:
-    """Return ``iscrowd``, by FiftyOne's method, which reads the attributes of older versions too; 0 for None."""
+    """Return ``iscrowd``, 0 for None. FiftyOne's method also reads the attributes of older versions."""
     get = getattr(label, "get_attribute_value", None)
     value = _attribute(label, "iscrowd") if get is None else get("iscrowd", None)
     is_number = isinstance(value, bool | np.bool_) or checks.is_number(value)

@@ -47,7 +47,7 @@ def read_hierarchy(path: str | Path, labels: Mapping[str, int]) -> dict[int, lis
         children = node.get(_CHILDREN, [])
         entries.require(isinstance(children, list), f"{where}: '{_CHILDREN}' must be a list", children)
         next_above = above if label is None else label
-        pending += [(child, next_above, f"{where}.{_CHILDREN}[{place}]") for place, child in enumerate(children)]
+        pending += [(child, next_above, f"{where}.{_CHILDREN}[{index}]") for index, child in enumerate(children)]
     if not labelled_nodes:
         raise ValueError(f"{path}: none of its names has a label; `labels` has {short_repr(list(labels))}")
     return {label: sorted(above) for label, above in sorted(parents.items())}

@@ -68,7 +68,7 @@ def read_supervision(
         raise ValueError(f"`predictions` and `targets` must contain as many images, got {counts}")
     class_names: dict[int, str] = {}
     preds, target = (
-        [_image(image, f"{side}[{place}]", iou_type, class_names) for place, image in enumerate(images)]
+        [_image(image, f"{side}[{index}]", iou_type, class_names) for index, image in enumerate(images)]
         for side, images in zip(("predictions", "targets"), sides, strict=True)
     )
     return InMemoryData(preds, target, class_names)
@@ -167,8 +167,8 @@ def _column(values: Any, count: int, where: str, shapes: Shapes = _NUMBER) -> Te
         raise_invalid(where, rule if shapes == _NUMBER else f"{rule}: shape {allowed}", Plain(f"shape {array.shape}"))
     too_large = array >= 1 << 63 if array.dtype.kind == "u" else np.False_
     for rule, wrong in (("must not be NaN", array != array), ("must be below 2^63", too_large)):
-        for place, *_ in np.argwhere(wrong)[:1].tolist():
-            raise_invalid(f"{where}[{place}]", rule, array[place].tolist())
+        for index, *_ in np.argwhere(wrong)[:1].tolist():
+            raise_invalid(f"{where}[{index}]", rule, array[index].tolist())
     # torch has one byte order, no long double, and sorts no wide unsigned numbers
     dtype = np.dtype(np.float64) if array.dtype.type is np.longdouble else array.dtype.newbyteorder("=")
     return torch.from_numpy(array.astype(np.int64 if dtype.kind == "u" and dtype.itemsize > 1 else dtype, copy=False))

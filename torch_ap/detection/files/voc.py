@@ -127,22 +127,22 @@ def pack_rows(
         key: name of the boxes in the metrics.
     """
     width = next((len(row.box) for row in (*truths, *detections)), 4)
-    place = {image: number for number, image in enumerate(images)}
-    label = {name: number for number, name in enumerate(names)}
+    image_index = {image: number for number, image in enumerate(images)}
+    label_of = {name: number for number, name in enumerate(names)}
 
     def columns(rows: Sequence[Row], further: str, dtype: torch.dtype) -> dict[str, Any]:
-        rows = sorted(rows, key=lambda row: place[row.image])
-        image = torch.tensor([place[row.image] for row in rows], dtype=torch.int64)
+        rows = sorted(rows, key=lambda row: image_index[row.image])
+        image = torch.tensor([image_index[row.image] for row in rows], dtype=torch.int64)
         return {
             key: torch.tensor([row.box for row in rows], dtype=torch.float64).reshape(-1, width),
-            "labels": torch.tensor([label[row.name] for row in rows], dtype=torch.int64),
+            "labels": torch.tensor([label_of[row.name] for row in rows], dtype=torch.int64),
             further: torch.tensor([row.further for row in rows], dtype=torch.float64).to(dtype),
             "counts": torch.bincount(image, minlength=len(images)),
         }
 
-    known = torch.tensor([sizes.get(image, (math.nan, math.nan)) for image in images], dtype=torch.float64)
+    image_sizes = torch.tensor([sizes.get(image, (math.nan, math.nan)) for image in images], dtype=torch.float64)
     target = columns(truths, "difficult", torch.uint8)
-    return VocData(columns(detections, "scores", torch.float64), target, images, names, known.reshape(-1, 2))
+    return VocData(columns(detections, "scores", torch.float64), target, images, names, image_sizes.reshape(-1, 2))
 
 
 def parse_box(words: list[str], where: str, name: str) -> list[float]:
@@ -173,8 +173,8 @@ def read_root(path: Path) -> ElementTree.Element:
 def objects(path: Path, root: ElementTree.Element) -> list[Row]:
     """Return the objects of one annotation."""
     rows = []
-    for place, item in enumerate(root.iter("object")):
-        where = f"{path}: object {place + 1}"
+    for index, item in enumerate(root.iter("object")):
+        where = f"{path}: object {index + 1}"
         _check_tags(item, ("name", "bndbox", "difficult"), where)
         _check_tags(item.find("bndbox"), _CORNERS, where)
         name = " ".join((item.findtext("name") or "").split())

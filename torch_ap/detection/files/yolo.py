@@ -85,7 +85,7 @@ def _sizes_in_folder(folder: Path) -> Iterator[tuple[str, str, Size]]:
 
 
 def _sizes_in_text(path: Path) -> Iterator[tuple[str, str, Size]]:
-    """Yield place, name and size of each line of a text file."""
+    """Yield the location, name and size of each line of a text file."""
     for where, words in text.lines(path):
         sizes = [text.whole_number(word) or 0 for word in words[-2:]]
         if len(words) < 3 or min(sizes) < 1:
@@ -96,7 +96,7 @@ def _sizes_in_text(path: Path) -> Iterator[tuple[str, str, Size]]:
 
 
 def _png_size(header: bytes) -> Size:
-    """Return width and height, which the first chunk, IHDR, begins with."""
+    """Return the width and height at the beginning of the first chunk, IHDR."""
     if len(header) < 24 or not header.startswith(_PNG) or header[12:16] != b"IHDR":
         raise ValueError
     width, height = struct.unpack(">II", header[16:24])
@@ -104,7 +104,7 @@ def _png_size(header: bytes) -> Size:
 
 
 def _jpeg_size(file: BinaryIO) -> Size:
-    """Return width and height from the first frame header; Exif data before it may turn the image."""
+    """Return the width and height in the first frame header; earlier Exif data may rotate the image."""
     sideways = False
     while True:
         marker = _next_marker(file)
@@ -293,12 +293,12 @@ def _yaml_fault(node: Any, loader: Any) -> str:
 def _image_folder(ground_truths: str | Path) -> Path:
     """Return the folder ``images`` that corresponds to the folder ``labels``."""
     parts = list(Path(ground_truths).resolve().parts)
-    places = [place for place, part in enumerate(parts) if part == "labels"]
-    if places:
-        parts[places[-1]] = "images"
+    indices = [index for index, name in enumerate(parts) if name == "labels"]
+    if indices:
+        parts[indices[-1]] = "images"
     folder = Path(*parts)
-    if not places or not folder.is_dir():
-        also = f"; there is no folder {folder}" if places else ""
+    if not indices or not folder.is_dir():
+        also = f"; there is no folder {folder}" if indices else ""
         raise ValueError(f"{ground_truths}: give the folder of its images, or a file of their sizes, as --images{also}")
     return folder
 
@@ -306,7 +306,7 @@ def _image_folder(ground_truths: str | Path) -> Path:
 def _rows(
     path: Path, sizes: Mapping[str, Size], source: Path, names: Mapping[int, str] | None, detected: bool
 ) -> list[Row]:
-    """Return the boxes of one image, as corners in pixels; classes by id."""
+    """Return the boxes of one image as corners in pixels, with ids as names of the classes."""
     if path.stem not in sizes:
         got = f"{short_repr(path.stem)}{suggest_name(path.stem, sizes)}"
         raise ValueError(f"{path}: no image in {source} has the name {got}")
