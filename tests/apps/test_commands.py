@@ -280,7 +280,7 @@ def test_no_results_are_an_error_but_for_allow_empty(coco, tmp_path, capsys):
     (tmp_path / "none.json").write_text("[]")
     assert coco(lambda x: {**x, "bbox": xywh(x["corners"])}, "--compare", str(tmp_path / "none.json")) == 2
     said = capsys.readouterr()
-    assert said.err == f"torch-ap: {tmp_path / 'none.json'}: holds no detections (--allow-empty lets it pass)\n"
+    assert said.err == f"torch-ap: {tmp_path / 'none.json'}: contains no detections (--allow-empty lets it pass)\n"
     assert said.out == ""
     assert main.main(["coco", str(tmp_path / "truth.json"), str(tmp_path / "none.json"), "--allow-empty"]) == 0
     assert capsys.readouterr().err == ""

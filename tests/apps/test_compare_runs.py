@@ -105,8 +105,8 @@ def test_command_describes_its_numbers(files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["trec", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "compare each run with the first, the baseline" in text
-    assert "gm_map: ratio of geometric means" in text
+    assert "compare each run with the first run, the baseline" in text
+    assert "gm_map: ratio of the geometric means" in text
 
 
 def test_command_writes_json_and_csv(files, capsys):

@@ -470,7 +470,7 @@ def test_voc_has_the_thresholds_of_its_class(run_command):
     [
         ("voc", ["--areas", "x:0:9"], "--areas has no meaning here: PASCAL VOC's rules have none"),
         ("voc", ["--max-detections", "10"], "--max-detections has no meaning here: PASCAL VOC's rules have none"),
-        ("voc", ["--iou-type", "segm"], "--iou-type has no meaning here: --format says which shapes are compared"),
+        ("voc", ["--iou-type", "segm"], "--iou-type has no meaning here: --format determines the shapes"),
         ("voc", ["--iou-thresholds", "0.5,x"], "--iou-thresholds: must be numbers with commas between them"),
         ("lvis", ["--iou-type", "keypoints"], "--iou-type: invalid choice: 'keypoints'"),
         ("lvis", ["--sigmas", "0.1"], "--sigmas has no meaning here: LVIS has no keypoints"),

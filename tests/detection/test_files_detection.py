@@ -121,7 +121,7 @@ def test_the_command_prints_the_interval_of_its_mean(capsys, tmp_path):
     assert said["compared"]["baseline"] == str(fewer)
     assert said["compared"]["p_value"] < 0.05
     assert main.main(["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing)]) == 2
-    assert capsys.readouterr().err == f"torch-ap: {nothing}: holds no detections (--allow-empty lets it pass)\n"
+    assert capsys.readouterr().err == f"torch-ap: {nothing}: contains no detections (--allow-empty lets it pass)\n"
     command = ["coco", str(truth), str(nothing), "--interval", "--compare", str(nothing), "--allow-empty"]
     command += ["--confidence-level", "0.9", "--n-resamples", "20"]
     assert main.main(command) == 0

@@ -465,7 +465,7 @@ def test_a_query_named_as_the_mean_is(tmp_path, capsys):
     command = ["trec", *files, "-m", "map"]
     for form in ([], ["--csv"]):
         assert main.main([*command, "-q", *form]) == 2
-        assert capsys.readouterr().err.startswith(f"torch-ap: {files[1]}: query 'all' has the name that --per-query")
+        assert capsys.readouterr().err.startswith(f"torch-ap: {files[1]}: query 'all' has the name of the mean with")
         assert main.main([*command, *form]) == 0
         capsys.readouterr()
     assert main.main([*command, "-q", "--json"]) == 0
@@ -568,7 +568,7 @@ def test_standard_input_starts_at_its_current_position(two_runs, tmp_path, from_
 
 def test_standard_input_has_one_reader(two_runs, capsys, monkeypatch, from_standard_input):
     assert main.main(["trec", two_runs[0], "-", "-"]) == 2
-    assert capsys.readouterr().err == "torch-ap: - can be given once, since standard input can be read once\n"
+    assert capsys.readouterr().err == "torch-ap: - can appear only once, since standard input can be read once\n"
     done = from_standard_input(b"q Q0 d 1 x t\n", two_runs[0], "-")
     assert done == (2, "", "torch-ap: standard input, line 1: 'x' is not a number\n")
     monkeypatch.setattr(sys, "stdin", None)

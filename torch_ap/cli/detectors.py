@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from torch_ap.cli.notes import file_name, note, unique_suffix
 from torch_ap.cli.options import option_of
-from torch_ap.cli.progress import shows_resampling
+from torch_ap.cli.progress import resampling_options
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection.errors.unmatchable import NO_AREA
 from torch_ap.detection.files import entries
@@ -132,8 +132,7 @@ def evaluate(
             system_names=system_names(system, paths.baseline),
             class_names=class_names,
             confidence_level=args.confidence_level,
-            n_resamples=args.n_resamples,
-            progress=shows_resampling(),
+            **resampling_options(args),
         )
     groupings: Groupings = [("classes", "ap", {"per_class": True})] if args.per_class else []
     groupings += [] if slices is None else [("slices", "map", {"slices": slices})]
@@ -176,7 +175,7 @@ def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, l
 
 def _add_intervals(result: Result, metric: Any, args: argparse.Namespace, groupings: Groupings) -> None:
     """Add interval and chance level of the mean, each class and each slice."""
-    options = {"n_resamples": args.n_resamples, "progress": shows_resampling()}
+    options = resampling_options(args)
     mean = metric.confidence_interval(args.confidence_level, **options)
     ends = {
         "map_low": mean.low.item(),
@@ -205,11 +204,7 @@ def _add_comparisons(
 ) -> None:
     """Add the comparison of each list with the baseline: of the mean, each class and each slice."""
     baseline = metrics[paths.baseline or ""]
-    options = {
-        "confidence_level": args.confidence_level,
-        "n_resamples": args.n_resamples,
-        "progress": shows_resampling(),
-    }
+    options = {"confidence_level": args.confidence_level, **resampling_options(args)}
     means: dict[str, Comparison] = {}
     for path in paths.compared:
         result = results[paths.names[path]]

@@ -24,7 +24,7 @@ _MIN_COPIES = 0.1  # share of repeated detections that is reported
 def check_not_empty(detections: int, path: str, is_allowed: bool) -> None:
     """Raise ValueError for a list without detections, unless ``--allow-empty`` is present: it may be a wrong file."""
     if not detections and not is_allowed:
-        raise ValueError(f"{path}: holds no detections (--allow-empty lets it pass)")
+        raise ValueError(f"{path}: contains no detections (--allow-empty lets it pass)")
 
 
 def note_copies(preds: Any, path: str) -> None:

@@ -63,7 +63,7 @@ def add_lvis(subparsers: Subparsers) -> None:
         "  torch-ap lvis lvis_v1_val.json results.json --fixed\n"
         "  torch-ap lvis lvis_v1_val.json new.json --compare old.json --per-class --csv",
     )
-    text = "AP-Fixed: count the 10,000 best detections of each category instead of the 300 best of each image"
+    text = "AP-Fixed: count the best 10,000 detections of each category instead of the best 300 of each image"
     parser.flag("--fixed", text)
     text = "limit on the detections per image, or with --fixed per category (default: 300, or 10000)"
     parser.option("--max-detections", text, type=positive_int, metavar="N")
@@ -103,7 +103,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.option("--names", text, metavar="FILE")
     text = "with --format activitynet: subset of the videos to evaluate (default: validation)"
     parser.option("--subset", text, metavar="NAME")
-    text = "IoU of a true positive; several: mean over them (default: 0.5; ActivityNet: 0.5,0.55,...,0.95)"
+    text = "IoU threshold, or several for the mean over them (default: 0.5; ActivityNet: 0.5,0.55,...,0.95)"
     parser.option("--iou-thresholds", text, type=fractions, metavar="T,T,...")
     choices = ("all-points", "11-point", "11-point-arange")
     text = "all-points (default, VOC since 2010), 11-point (2007), or 11-point-arange (Python; default of dota)"
@@ -111,7 +111,7 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.flag("--exclusive-pixels", "compute sizes as x2 - x1, without the devkit's + 1, as --format yolo does")
     parser.flag("--strict", "require an IoU above the threshold, as --format dota does")
     _reject(parser, "PASCAL VOC's rules have none; torch-ap coco has", "--areas", "--max-detections")
-    _reject(parser, "--format says which shapes are compared", "--iou-type")
+    _reject(parser, "--format determines the shapes", "--iou-type")
     text = "add the ground truths, detections, true and false positives of each class"
     _add_outputs(parser, "DETECTIONS", "folder of detections", "image names", text)
 
@@ -148,20 +148,21 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
         images: kind of the entries of slices.
         per_class: help of ``--per-class``.
     """
-    parser.flag("--per-class", f"{per_class}; with --compare the difference of each")
+    parser.flag("--per-class", f"{per_class}; with --compare also the differences")
     text = "add the errors by kind (TIDE) and the AP that each kind costs; with --per-class also for each class"
     parser.flag("--errors", text)
-    text = f"JSON object of names to lists of {images}: add a table with the numbers of each slice, from one matching"
+    text = f"JSON file of slice names with lists of {images}: add a table of the numbers of each slice (one matching)"
     parser.option("--slices", text, metavar="FILE")
     text = (
-        "add the interval of the mean over resampled images (with --per-class and --slices also of each) and its "
-        "chance level: the mean over all orders of the scores of each class, with the same boxes and matches"
+        "add the interval of the mean over resampled images (with --per-class and --slices also of each class and "
+        "slice) and its chance level: the mean over all orders of the scores of each class, with the same boxes and "
+        "matches"
     )
     parser.flag("--interval", text)
     parser.report_path()
     text = (
         f"compare the mean of {argument} with another {content}, by default the first: difference, interval and "
-        "p-value (several: also Holm's); with --per-class and --slices also for each"
+        "p-value (of several comparisons also Holm's); with --per-class and --slices also for each class and slice"
     )
     parser.option("--compare", text, metavar="BASELINE", nargs="?", const="")
     points = ("operating_points",)

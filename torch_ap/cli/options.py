@@ -14,20 +14,20 @@ from torch_ap.core.base.messages import LONGEST, short_repr
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QRELS_FORM, RUN_FORM
 
 CONFIDENCE_LEVEL = 0.95
-_NEGATIVE = re.compile(r"-\.?\d.*")  # argparse takes "-1,2" for a value, so that the rule of the option is reported
+_NEGATIVE = re.compile(r"-\.?\d.*")  # "-1,2" is a value, so that the error states the rule of its option
 _PAGES = (".html", ".htm", ".md")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
 _CONVENTION = (
-    "order of tied scores. trec10 (default) and trec9: as these versions of trec_eval, documents descending, scores in "
-    "double or single precision, interpolated precision cut at round(l m) or int(l m + 0.9) hits. The others: rules "
-    "for ties without an order, with neither iprec nor 11pt_avg"
+    "order of documents with equal scores. trec10 (default) and trec9: as in trec_eval 10 and 9, by name in descending "
+    "order, with scores in double or single precision and interpolated precision cut at round(l m) or int(l m + 0.9) "
+    "hits. The others are rules for ties without an order, with neither iprec nor 11pt_avg"
 )
 _COMPARE = (
-    "compare each run with the first, the baseline, over their common queries: mean difference, its t interval, cut "
-    "off at the largest possible difference, and p-values of the paired t test and of Fisher's randomization test; of "
-    "gm_map: ratio of geometric means and its interval, from the logs of AP (at least 0.00001)"
+    "compare each run with the first run, the baseline, over their common queries: mean difference, its t interval "
+    "(cut off at the largest possible difference), and p-values of the paired t test and of Fisher's randomization "
+    "test. For gm_map: ratio of the geometric means and its interval, from the logs of AP (at least 0.00001)"
 )
 
 
@@ -154,9 +154,9 @@ def add_trec(subparsers: Subparsers) -> None:
         description="Compute measures of TREC runs from relevance judgements. Files are plain or gzip.",
         epilog=f"Measures: {', '.join(KNOWN)}, or trec_eval's names for them (P.5,10 is P_5 and P_10). map@k "
         "divides by all relevant documents, as trec_eval's map_cut; iprec@l is interpolated precision at recall l; F@k "
-        "is F1 at k; set_ measures take the whole run; ndcg has the grades as gains, ndcg_exp 2^grade - 1. Names of "
-        "trec_eval without a rank (P, ndcg_cut) mean its default ranks, official the measures that it prints by "
-        "default.\n\n"
+        "is F1 at k; measures with set_ use the whole run; the gains of ndcg are the grades, of ndcg_exp 2^grade - 1. "
+        "Names of trec_eval without a rank (P, ndcg_cut) mean its default ranks; official means the measures that it "
+        "prints by default.\n\n"
         "Examples:\n"
         "  torch-ap trec qrels.txt run.txt\n"
         "  torch-ap trec qrels.txt bm25.run dense.run -m map -m P@10 --compare\n"

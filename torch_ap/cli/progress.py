@@ -1,9 +1,11 @@
 """Progress of long work, on one line of standard error if that is a terminal."""
 
+import argparse
 import importlib.util
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from torch_ap.core.base.messages import escape_unprintable
 
@@ -35,9 +37,13 @@ class Bar:
             sys.stderr.flush()
 
 
-def shows_resampling() -> bool:
-    """Whether resampling shows a progress bar: on a terminal, if tqdm is installed (extra: ``inference``)."""
-    return _is_terminal() and importlib.util.find_spec("tqdm") is not None
+def resampling_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of functions that resample.
+
+    A progress bar appears on a terminal if tqdm is installed (extra: ``inference``).
+    """
+    shows_progress = _is_terminal() and importlib.util.find_spec("tqdm") is not None
+    return {"n_resamples": args.n_resamples, "progress": shows_progress}
 
 
 def _is_terminal() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from torch_ap.cli import table_inputs
 from torch_ap.cli.detectors import system_names
 from torch_ap.cli.notes import emit, file_name
-from torch_ap.cli.progress import shows_resampling
+from torch_ap.cli.progress import resampling_options
 from torch_ap.cli.table_inputs import Inputs, metric_of
 from torch_ap.reports import report
 
@@ -34,7 +34,6 @@ def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None
         system_names=system_names(args.file if table_inputs.is_file(args.baseline) else args.preds[0], args.baseline),
         title=title or Path(file_name(args.file)).name,
         confidence_level=args.confidence_level,
-        n_resamples=args.n_resamples,
-        progress=shows_resampling(),
+        **resampling_options(args),
         **names,
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_ap.cli import report, score_bins, table_inputs
 from torch_ap.cli.notes import to_option_names
-from torch_ap.cli.progress import shows_resampling
+from torch_ap.cli.progress import resampling_options
 from torch_ap.cli.table_inputs import metric_of
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
@@ -102,8 +102,7 @@ def _interval(args: argparse.Namespace, measure: Measure, metric: Any, columns: 
             raise ValueError(_NO_INTERVAL)
         if getattr(measure.formula, "interpolation", None) is not None:
             method = "bootstrap-logit"  # interpolated AP has no influence function
-    options = {"n_resamples": args.n_resamples, "progress": shows_resampling()}
-    return metric.confidence_interval(args.confidence_level, method, **options)  # type: ignore[no-any-return]
+    return metric.confidence_interval(args.confidence_level, method, **resampling_options(args))  # type: ignore[no-any-return]
 
 
 def _values_of_classes(

@@ -101,7 +101,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if len(args.target) not in (1, len(args.preds)):
         raise ValueError(f"--target takes one column, or as many as --preds, {len(args.preds)}, got {len(args.target)}")
     if [args.file, args.baseline].count(STANDARD_INPUT) > 1:
-        raise ValueError(f"{STANDARD_INPUT} can be given once, since standard input can be read once")
+        raise ValueError(f"{STANDARD_INPUT} can appear only once, since standard input can be read once")
     grouped = args.group is not None
     for is_excluded, names, condition in (
         (args.bins is not None, ("report",), "with --bins, which stores counts"),
@@ -179,7 +179,7 @@ def requested_rows(args: argparse.Namespace, table: tables.Table, classes: int) 
     """Return the names of the groups or classes whose values are requested; ``classes`` is 0 for one ranking."""
     if args.per_group:
         if ALL in table.groups and args.form == "csv":
-            raise ValueError(f"{args.file}: group {ALL!r} has the name that the mean has; give --json")
+            raise ValueError(f"{args.file}: group {ALL!r} has the name of the mean; use --json")
         return tuple(table.groups)
     if args.per_class and not classes:
         raise ValueError("--per-class needs several columns of scores, or one of lists")
@@ -196,7 +196,7 @@ def note_without_positives(args: argparse.Namespace, table: tables.Table, positi
     Args:
         args: arguments of the command.
         table: the file.
-        positives: (S,) number of positive rows of each group or class; one entry without either is not reported.
+        positives: (S,) number of positive rows of each group or class.
         labels: whether the classes are labels.
     """
     without = (positives == 0).nonzero().flatten().tolist()

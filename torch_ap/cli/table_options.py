@@ -9,18 +9,19 @@ _FILE = (
     "input"
 )
 _TARGET = (
-    "targets: 0 and 1, or true and false; of groups also grades, relevant from 1; of classes the names of the score "
-    "columns, or numbers from 0; or as many columns as --preds, of 0 and 1 (labels)"
+    "targets. One ranking: 0 and 1, or true and false. Groups: also grades, relevant from 1. Classes: the names of the "
+    "score columns, or numbers from 0. Labels: as many columns as --preds, of 0 and 1"
 )
 _BASELINE = (
-    "another system: column of FILE with its scores, or file with the same columns and rows in the same order (groups: "
-    "any order). Adds the difference of FILE minus OTHER, with interval and p-value"
+    "another system to compare with: a column of FILE with its scores, or a file with the same columns and rows in the "
+    "same order (with --group in any order). Adds the difference FILE minus OTHER, its interval and its p-value"
 )
 _RESAMPLES = "resamples of interpolated measures, whose interval has no formula"
 _BINS = (
-    "read a file of any length in bounded memory: count in at most N bins of scores (of all groups together; of each "
-    "class), and give bounds for any order inside the bins. Exact while there are at most N distinct scores; full bins "
-    "are merged to N/2, so that N/2 to N remain; 65536 leave about 0.0002 for one ranking"
+    "read a file of any length in bounded memory: count the rows in at most N bins of scores (N bins for all groups "
+    "together, or for each class), and give bounds for any order inside the bins. The result is exact while there are "
+    "at most N distinct scores. Otherwise N/2 to N bins remain; with N = 65536 the bounds of one ranking are about "
+    "0.0002 apart"
 )
 
 
@@ -31,8 +32,8 @@ def add_score(subparsers: Subparsers) -> None:
         "score",
         help="average precision of the columns of a table",
         description="Compute average precision of scores and targets in columns of a table: one ranking of all rows; "
-        "with --group one per group, and the mean over groups (MAP); with several columns of scores one per class, and "
-        "the mean over classes. Parquet and Arrow need pyarrow (extra `files`).",
+        "with --group one ranking per group, and the mean over groups (MAP); with several columns of scores one "
+        "ranking per class, and the mean over classes. Parquet and Arrow need pyarrow (extra `files`).",
         epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; with --group also "
         f"{', '.join(OF_GROUPS)} (ndcg of grades, ndcg_exp of 2^grade - 1). map is ap.\n\n"
         "Examples:\n"
@@ -58,7 +59,7 @@ def add_report(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "report",
-        help="a page on the scores of such a table, HTML or Markdown",
+        help="a page on the scores of a table, HTML or Markdown",
         description="Write one page on the scores of a table: the value with its convention, interval and chance "
         "level, curves, operating points, all classes or groups, a comparison, and warnings. A page of HTML needs no "
         "network. Parquet and Arrow need pyarrow (extra `files`), HTML needs matplotlib (extra `plot`).",
@@ -80,7 +81,7 @@ def _add_columns(parser: Parser) -> None:
     """Add the file, its columns, and the convention."""
     parser.option("file", _FILE, metavar="FILE")
     parser.option("--format", "format of FILE (default: from its suffix)", choices=FORMATS)
-    text = "scores, higher is better; several columns, or one of lists: one ranking per class"
+    text = "scores, higher is better; several columns, or one column of lists: one ranking per class"
     parser.option("--preds", text, required=True, nargs="+", metavar="COL")
     parser.option("--target", _TARGET, required=True, nargs="+", metavar="COL")
     parser.option("--pos-label", "positive target, for targets other than 0 and 1", metavar="VALUE")

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None and len(args.runs) > 1 + args.compare:
         raise ValueError(f"--report takes one run, or two with --compare, got {len(args.runs)}")
     if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
-        raise ValueError(f"{_STANDARD_INPUT} can be given once, since standard input can be read once")
+        raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     measured = [_measure(args, qrels, path, measures) for path in args.runs]
@@ -181,7 +181,7 @@ def _measure(
     if measured.scores_are_ranks:
         note(f"{path}: the scores of its first query rise by one per line, as ranks do; the score is the fifth column")
     if args.per_query and args.form != "json" and _ALL in _queries(measured.results):
-        raise ValueError(f"{path}: query {_ALL!r} has the name that --per-query gives the mean; give --json too")
+        raise ValueError(f"{path}: query {_ALL!r} has the name of the mean with --per-query; use --json")
     return measured, judged
 
 
