@@ -47,12 +47,12 @@ def test_criteria_are_bits_of_words(thresholds, ranges):
     criteria = Criteria(torch.tensor(thresholds, dtype=torch.float64), ranges)
     iou = torch.tensor([0.0, 0.1, 0.3, 0.4, 0.5, 1.0], dtype=torch.float64)
     flags = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (ranges, 6))).bool()
-    words = torch.stack([criteria.passed(iou, w) for w in range(criteria.words)]) & criteria.spread(flags)
+    words = torch.stack([criteria.passed(iou, w) for w in range(criteria.word_count)]) & criteria.spread(flags)
     for area in range(ranges):
         expected = (iou >= torch.tensor(thresholds, dtype=torch.float64)[:, None]) & flags[area]
-        assert torch.equal(criteria.of_range(words, area), expected)
+        assert torch.equal(criteria.range_flags(words, area), expected)
     if ranges == 1:
-        assert torch.equal(criteria.of_range(criteria.pack(expected), 0), expected)
+        assert torch.equal(criteria.range_flags(criteria.pack(expected), 0), expected)
 
 
 @each("most", [None, 1, 3])
@@ -129,8 +129,8 @@ def test_a_warning_turned_error_leaves_no_trace():
 
 
 def test_many_ranges_and_thresholds_need_several_words():
-    assert Criteria(torch.linspace(0, 1, 25), 4).words == 2
-    assert Criteria(torch.linspace(0, 1, 31), 2).words == 1
+    assert Criteria(torch.linspace(0, 1, 25), 4).word_count == 2
+    assert Criteria(torch.linspace(0, 1, 31), 2).word_count == 1
 
 
 def test_graphs_and_callers_tensors_stay_out_of_the_state():

@@ -120,7 +120,7 @@ MISTAKES = {
     "cxcywh": (with_boxes(as_cxcywh), 5, "of the detections seem to be `cxcywh`, but are read as `xyxy`"),
     "fractions": (with_boxes(lambda x: x / SIDE), 5, "of the detections seem to be fractions of the image"),
     "x and y exchanged": (with_boxes(lambda x: x[:, [1, 0, 3, 2]]), 5, "seem to have x and y exchanged"),
-    "labels one too high": (with_labels(lambda x: x + 1), 5, "seem to be 1 above those meant"),
+    "labels one too high": (with_labels(lambda x: x + 1), 5, "seem to be 1 above the intended labels"),
     "80 classes": (with_labels(lambda x: x), 80, "seem to count COCO's 80 classes from 0"),
     "permuted classes": (with_labels(lambda x: (2 * x + 1) % 5), 5, "seem to be permuted: "),
     "another size": (with_boxes(lambda x: x * 0.625), 5, "seem to need multiplication by 1."),

@@ -17,7 +17,7 @@ from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.files import lvis
 from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results
-from torch_ap.detection.matching.shapes import place_of_threshold
+from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.shapes import keypoints
@@ -226,4 +226,4 @@ class CocoLayout(Layout):
 def _count_threshold(metric: CocoMetric) -> float:
     """Return the IoU threshold of true and false positives: 0.5, or the lowest if 0.5 is not among the thresholds."""
     thresholds = metric._settings.thresholds
-    return thresholds[place_of_threshold(None, thresholds)]
+    return thresholds[threshold_index(None, thresholds)]

@@ -26,7 +26,7 @@ from torch_ap.detection.files.dota import read_dota
 from torch_ap.detection.files.voc import VocData, read_voc
 from torch_ap.detection.files.yolo import read_yolo
 from torch_ap.detection.inputs.rules import negative_sizes
-from torch_ap.detection.matching.shapes import place_of_threshold
+from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.shapes import boxes
 
@@ -108,7 +108,7 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
 def _counts(metric: VOCMeanAveragePrecision) -> dict[str, Tensor]:
     """Return counts of each class at the IoU threshold 0.5, or the lowest if 0.5 is not among the thresholds."""
     matches = metric._matched(metric._columns(), None)[0]
-    tp, fp = matches.counts_at(0, place_of_threshold(None, metric._settings.thresholds), float("-inf"))
+    tp, fp = matches.counts_at(0, threshold_index(None, metric._settings.thresholds), float("-inf"))
     detections = segments.count(matches.ranked.category, matches.categories)
     return {"ground_truths": matches.relevant[0], "detections": detections, "tp": tp, "fp": fp}
 
@@ -127,7 +127,7 @@ class VocLayout(Layout):
     def __init__(self, args: argparse.Namespace, thresholds: Sequence[float]) -> None:
         rules = _rules(args)
         rule, listed = "above" if rules["strict"] else "of at least", ", ".join(f"{x:.10g}" for x in thresholds)
-        at = f", at {thresholds[place_of_threshold(None, thresholds)]:.10g}" if len(thresholds) > 1 else ""
+        at = f", at {thresholds[threshold_index(None, thresholds)]:.10g}" if len(thresholds) > 1 else ""
         counts = f"; tp and fp of any score{at}" if args.per_class else ""
         self.title = f"AP at IoU {rule} {listed}, interpolation {rules['interpolation']}{counts}"
 

@@ -39,7 +39,7 @@ def images_of_matches(numbers: CocoNumbers, params: Any, ids: tuple[Array, Array
     starts, truth_starts = np.searchsorted(group, edges), np.searchsorted(truth_group, edges)
     out: dict[tuple[Any, int, int], dict[str, Any]] = {}
     for number, area in enumerate(params.areaRng):
-        flags = matches.criteria.of_range(matches.matched, number).numpy()[:, order]
+        flags = matches.criteria.range_flags(matches.matched, number).numpy()[:, order]
         ignored = ~matches.valid[number].numpy()
         found = np.zeros((len(flags), len(by_group)))
         matched_by = np.zeros((len(flags), len(ignored)))

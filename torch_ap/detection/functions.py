@@ -73,7 +73,7 @@ def coco_mean_average_precision(
             ``iou_type="keypoints"``: x, y, and a number that is ignored. ``boxes`` (D, 5) or (D, 8) for
             ``iou_type="rotated"``. ``intervals`` (D, 2), start and end, for ``iou_type="intervals"``.
         target: dicts without scores: ``boxes`` (G, 4), ``labels`` (G,); optional ``iscrowd`` (G,) 0 or 1, and ``area``
-            (G,), finite, where 0 or less stands for the area of the shape, as in torchmetrics. ``keypoints`` (G, K, 3)
+            (G,), finite, where 0 or less means the area of the shape, as in torchmetrics. ``keypoints`` (G, K, 3)
             have the visibility as third number: 0 not labelled, 1 hidden, 2 visible. They require ``area``, which is
             used unchanged. Their ``boxes`` matter only if no point is labelled, and may be missing or NaN: detections
             near such a box match an object that does not count.

@@ -48,7 +48,7 @@ def lvis_mean_average_precision(
         target: ``boxes`` or ``masks``, ``labels``; for each image ``neg_category_ids`` and
             ``not_exhaustive_category_ids``, 1-D integers (packed: concatenated, with ``neg_category_ids_counts`` and
             ``not_exhaustive_category_ids_counts`` (B,)). A category is in at most one of them, and a category with a
-            ground truth is not in the first. Optional: ``area`` (G,), where 0 or less stands for the area of the
+            ground truth is not in the first. Optional: ``area`` (G,), where 0 or less means the area of the
             shape, and ``ignore`` (G,) 0 or 1: such ground truths and their detections do not count.
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm" or "boundary"; several as a tuple prefix the names of the result ("bbox_map").

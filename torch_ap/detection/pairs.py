@@ -147,7 +147,9 @@ def match_coco(
     kept = (iou >= criteria.least).nonzero().squeeze(1)
     order = kept[_match_order(scores, detection[kept], truth[kept], group)]
     ordered = Pairs(detection[order], truth[order], iou[order])
-    matched = criteria.of_range(assignment.greedy(ordered, truth_groups, criteria.spread(skipped), crowd, criteria), 0)
+    matched = criteria.range_flags(
+        assignment.greedy(ordered, truth_groups, criteria.spread(skipped), crowd, criteria), 0
+    )
     out = torch.full((len(thresholds), len(scores)), -1, dtype=torch.int64, device=device)
     threshold, place = matched.nonzero(as_tuple=True)
     out[threshold, ordered.detection[place]] = ordered.truth[place]

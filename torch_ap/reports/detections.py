@@ -7,7 +7,7 @@ import torch
 
 from torch_ap import plot
 from torch_ap.curves import Curve
-from torch_ap.detection.matching.shapes import place_of_threshold
+from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco import CocoMetric
@@ -39,7 +39,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     means = [x["map"] for x in numbers.values()]
     head, sections = headline(metric, "mean AP", lambda x: means[x is not metric], options, "images")
     thresholds = metric._settings.thresholds
-    iou = thresholds[place_of_threshold(None, thresholds)]
+    iou = thresholds[threshold_index(None, thresholds)]
     curves: list[Curve] = list(metric.curve(class_names=options.names))
     by_system = options.per_system(curves, lambda: options.other.curve(class_names=options.names))
     metrics = options.per_system(metric, lambda: options.other)

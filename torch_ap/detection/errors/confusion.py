@@ -73,7 +73,7 @@ def confusion_counts(at: MatchesAt, score_threshold: Tensor) -> Tensor:
     detection, truth, iou = map(native, pairs)
     other = arrays.take(detected, detection) != arrays.take(true, truth)
     if at.settings.strict:
-        other &= iou > float(matches.criteria.thresholds[at.place])  # can be above the highest of COCO
+        other &= iou > float(matches.criteria.thresholds[at.threshold_index])  # can be above the highest of COCO
     detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
     preferred = order.lexsort(-iou)
     if arrays.some(iou[preferred[1:]] == iou[preferred[:-1]]):  # then by score, then in the order of input
@@ -130,7 +130,7 @@ def _matches_in_class(at: MatchesAt, least: Any) -> tuple[Any, ...]:
     assert partners is not None
     ends, edges, rows = items.ends(least), items.categories, native(matches.ranked.rows)
     right = items.hits_before(ends)
-    pairs, found = (arrays.take(native(x), right) for x in matches.events(0, at.place)[:2])
+    pairs, found = (arrays.take(native(x), right) for x in matches.events(0, at.threshold_index)[:2])
     if least.ndim or len(rows) < len(scores):  # per class, or only the best of some images are ranked
         wrong = arrays.full(len(scores), False, right[:0] == 0)
         wrong[arrays.take(rows, segments.members(edges[:-1], ends))] = True
@@ -148,7 +148,7 @@ def _matches_in_class(at: MatchesAt, least: Any) -> tuple[Any, ...]:
 def _least_iou(at: MatchesAt) -> float:
     """Return the least IoU of a match; below 0 if similarity is minus a distance."""
     criteria = at.matches.criteria
-    least = float(criteria.ascending[criteria.rank[at.place]])
+    least = float(criteria.ascending[criteria.rank[at.threshold_index]])
     return least if least < 0 else max(least, _MIN_IOU)
 
 

@@ -1,7 +1,4 @@
-"""Numbers of a detector in each image, from the matches of all images.
-
-Named slices of the images.
-"""
+"""Numbers of a detector in each image, from the matches of all images, and named slices of the images."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +31,7 @@ def per_image(at: MatchesAt, score_threshold: float) -> dict[str, Tensor]:
         "missed" at one IoU threshold.
     """
     matches, images = at.matches, len(at.columns["detections_per_image"])
-    events, (image, truth_image) = matches.events(0, at.place), matches.images
+    events, (image, truth_image) = matches.events(0, at.threshold_index), matches.images
     is_counted = segments.comparable(matches.ranked.score) >= score_threshold
     right = segments.pick(events.hits, segments.pick(is_counted, events.hits))
     counted = is_counted.index_fill(0, events.uncounted, False)
@@ -69,7 +66,7 @@ def group_curves(matches: Matches, groups: Any, m: Any, *, to_end: bool) -> HitC
     pairs = _sort_order(keys)
     keys, at = keys[pairs], every_pair[pairs]
     matched, hit = (
-        native(matches.criteria.of_range(arrays.tensor(arrays.take(native(words), pairs)), 0))
+        native(matches.criteria.range_flags(arrays.tensor(arrays.take(native(words), pairs)), 0))
         for words in (matches.matched, matches.true_positive)
     )
     outside = arrays.places(~inside)
@@ -119,7 +116,7 @@ def _average_precision(matches: Matches, interpolation: InterpolationRule, image
     return segments.total(values.cumsum(0)[-1] / thresholds, segments.from_counts(classes)) / classes
 
 
-def members(slices: Any, ids: Tensor, rule: str) -> dict[str, Tensor]:
+def image_flags(slices: Any, ids: Tensor, rule: str) -> dict[str, Tensor]:
     """Return the images of each slice, (B,) bool by name.
 
     Args:

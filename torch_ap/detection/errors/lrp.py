@@ -47,7 +47,7 @@ def optimal_lrp(at: MatchesAt) -> OptimalLRP:
     """Return the record for an IoU threshold below 1, in the first area range.
 
     A threshold does not separate equal scores. Among equal LRPs the highest score is chosen, but thresholds with true
-    positives come before those without.
+    positives precede thresholds without.
     """
     matches, iou_threshold = at.matches, at.iou_threshold
     category = matches.ranked.category
@@ -80,8 +80,8 @@ def _running(at: MatchesAt, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return (N,) running true positives, false positives and sums of 1 - IoU of the first, within each class."""
     matches = at.matches
     assert matches.partners is not None
-    true, false = matches.flags(0, at.place)
-    pairs = matches.criteria.of_range(matches.true_positive, 0)[at.place]
+    true, false = matches.flags(0, at.threshold_index)
+    pairs = matches.criteria.range_flags(matches.true_positive, 0)[at.threshold_index]
     off = segments.as_float64(torch.zeros_like(true))
     off[matches.at[pairs]] = 1 - matches.partners.iou[pairs]
     tp, fp, off = (segments.cumulative(x, edges) for x in (true.to(torch.int64), false.to(torch.int64), off))

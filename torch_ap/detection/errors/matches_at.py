@@ -28,7 +28,7 @@ class MatchesAt:
         interpolation: interpolation of AP, an ``InterpolationRule``.
         labels: (K,) labels of the classes, ascending; without labels there is still one category.
         names: (K,) names of the classes.
-        place: index of the IoU threshold.
+        threshold_index: index of the IoU threshold.
     """
 
     settings: Any
@@ -38,17 +38,17 @@ class MatchesAt:
     interpolation: Any
     labels: Tensor
     names: list[str]
-    place: int
+    threshold_index: int
 
     @property
     def iou_threshold(self) -> float:
         """The IoU threshold."""
-        threshold: float = self.settings.thresholds[self.place]
+        threshold: float = self.settings.thresholds[self.threshold_index]
         return threshold
 
     def items(self, per_class: bool) -> "Items":
         """Return the items, in one ranking per category or one of all."""
-        _, hits, uncounted = map(native, self.matches.events(0, self.place))
+        _, hits, uncounted = map(native, self.matches.events(0, self.threshold_index))
         categories = native(self.matches.edges)
         return Items(
             matches=self.matches,

@@ -1,8 +1,8 @@
 """Outcome of each detection at one IoU threshold: a true positive, or one of TIDE's errors.
 
-Source: Bolya, Foley, Hays & Hoffman (2020), TIDE: A General Toolbox for Identifying Object Detection Errors, section 2.
+Detections are paired with the ground truths of their image, of equal and of different classes.
 
-Pairs of detections and ground truths of one image, of equal or different classes.
+Source: Bolya, Foley, Hays & Hoffman (2020), TIDE: A General Toolbox for Identifying Object Detection Errors, section 2.
 """
 
 from dataclasses import dataclass
@@ -144,9 +144,9 @@ def outcomes_of(at: MatchesAt, background: float) -> Outcomes:
         at: the matches; their IoU threshold is the upper one.
         background: the lower threshold, at most the upper one.
     """
-    outcomes = _without_kinds(at)
+    outcomes = _initial_outcomes(at)
     pairs = _ranked_pairs(at, native(outcomes.outcome) == BACKGROUND, arrays.places(native(outcomes.valid)), background)
-    return _with_kinds(outcomes, *_best_truths(outcomes, pairs), (background, at.iou_threshold))
+    return _classify_errors(outcomes, *_best_truths(outcomes, pairs), (background, at.iou_threshold))
 
 
 def detections_of(outcomes: Outcomes, ids: Tensor) -> dict[str, Tensor]:
@@ -164,31 +164,33 @@ def detections_of(outcomes: Outcomes, ids: Tensor) -> dict[str, Tensor]:
         segments.repeat(segments.from_counts(columns[f"{side}s_per_image"])[:-1], counts)
         for side in ("detection", "ground_truth")
     )
-    row_in_image = columns.get("detection_row")  # in images from which some rows were removed
+    row_in_image = columns.get("detection_row")  # if some rows of images were removed
 
-    def by_row(values: Tensor, default: float) -> Tensor:
+    def column_of_rows(values: Tensor, default: float) -> Tensor:
         column = arrays.full(len(images), default, native(values))
         column[rows] = native(values)
         return arrays.tensor(column)
 
-    truth = by_row(outcomes.truth, -1)
+    truth = column_of_rows(outcomes.truth, -1)
     return {
         "image": ids[images],
         "detection": places - first_detection if row_in_image is None else row_in_image.long(),
         "class": columns["detection_labels"].clone(),
         "score": columns["detection_scores"].clone(),
-        "kind": by_row(outcomes.outcome, IGNORED),
+        "kind": column_of_rows(outcomes.outcome, IGNORED),
         "ground_truth": torch.where(truth >= 0, truth - first_truth, -1),
-        "iou": by_row(outcomes.iou, torch.nan),
+        "iou": column_of_rows(outcomes.iou, torch.nan),
     }
 
 
-def _without_kinds(at: MatchesAt) -> Outcomes:
+def _initial_outcomes(at: MatchesAt) -> Outcomes:
     """Return outcomes with all false positives as background; ground truths that were not matched are not valid."""
-    matches, place, truths = at.matches, at.place, len(at.columns["ground_truth_labels"])
+    matches, index, truths = at.matches, at.threshold_index, len(at.columns["ground_truth_labels"])
     partners, xp = matches.partners, arrays.namespace(native(matches.at))
     assert partners is not None
-    matched, hit = (native(matches.criteria.of_one(x, 0, place)) for x in (matches.matched, matches.true_positive))
+    matched, hit = (
+        native(matches.criteria.threshold_flags(x, 0, index)) for x in (matches.matched, matches.true_positive)
+    )
     pair, rows = arrays.places(matched), native(partners.rows)
     detection, row, is_hit = native(matches.at)[pair], rows[native(partners.truth)[pair]], hit[pair]
     outcome = xp.where(native(matches.inside)[0], BACKGROUND, IGNORED)
@@ -222,7 +224,7 @@ def _best_truths(outcomes: Outcomes, pairs: Pairs) -> tuple[Any, list[tuple[Any,
     return some, [(best[side], -first[side]) for side in (slice(len(some)), slice(len(some), None))]
 
 
-def _with_kinds(
+def _classify_errors(
     outcomes: Outcomes, some: Any, best: list[tuple[Any, Any]], thresholds: tuple[float, float]
 ) -> Outcomes:
     """Set the kind of each error; ``some`` and ``best`` are the results of :func:`_best_truths`."""

@@ -83,7 +83,7 @@ def errors_of(detections: Outcomes, background: float) -> DetectionErrors:
     )
 
 
-def one_by_one(hit: Any, counted: Any, offsets: Any, m: Any) -> HitCurve:
+def curve_without_ties(hit: Any, counted: Any, offsets: Any, m: Any) -> HitCurve:
     """Return the curve of S rankings of ordered items without ties, one entry per hit, from tensors or native values.
 
     Args:
@@ -151,7 +151,7 @@ class _Fixes:
         hit, counted = (xp.concatenate([x.reshape(-1) for x in row]) for row in rows)
         m = xp.concatenate([*[self.m] * (1 + len(_KINDS)), self.m - self.missed, self.m, self.detected])
         lengths = xp.concatenate([self.lengths, others, *[self.lengths] * (len(_ALL) - 1)])
-        return one_by_one(hit, counted, segments.from_counts(lengths), m)
+        return curve_without_ties(hit, counted, segments.from_counts(lengths), m)
 
     def _moved_hits(self, left: Any, which: Any) -> tuple[Any, Any]:
         """Move some detections as hits to the classes of their ground truths.

@@ -91,7 +91,7 @@ class Shuffles:
         """Return the increase of the mean AP by interpolation in each of b orders, (b,).
 
         Args:
-            random: (b, N) int64 in [0, 2^bits), by which the items of each list are sorted.
+            random: (b, N) int64 in [0, 2^bits), the sort keys of the items of each list.
         """
         curve = self._curve(self._cumulative_counted(self._shuffled(random)))
         gain = self._measure(curve) - PLAIN(curve)

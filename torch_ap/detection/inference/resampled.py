@@ -1,6 +1,4 @@
-"""Bootstrap over images for the mAP of detectors.
-
-Rankings of detections that belong to images, with a weight per image.
+"""Bootstrap over images for the mAP of detectors, with a weight per image.
 
 A resample of images changes only the number of times that each detection and each ground truth counts. Detections
 remain matched and sorted, so a resample is a weight per image. Its hit curves are computed by a few cumulative sums.
@@ -196,7 +194,7 @@ class ResampledRankings:
 
 
 def count_images(systems: Sequence[ResampledRankings], groups: Sequence[Tensor], count: int) -> Tensor:
-    """Return the number of images in which any system has a ground truth or an item of each group of lists: (K,) int64.
+    """Count the images with a ground truth or an item of any system in each group of lists: (K,) int64.
 
     Args:
         systems: systems over the same images.
@@ -234,7 +232,7 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRank
     size, ranked = matches.categories, matches.ranked
     counted = matches.inside[area]
     is_matched, true_positive = (
-        matches.criteria.of_range(words, area) for words in (matches.matched, matches.true_positive)
+        matches.criteria.range_flags(words, area) for words in (matches.matched, matches.true_positive)
     )
     t, pair = is_matched.nonzero(as_tuple=True)
     item, hit = matches.at[pair], true_positive[t, pair]
@@ -256,8 +254,6 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRank
     )
 
 
-__all__ = ["METHODS", "ResampledRankings", "class_intervals", "image_interval", "image_replicates"]
-
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 _NO_SPREAD = "all resamples have the same value, which says nothing of its spread"
 _MIN_IMAGES = 10  # coverage was measured from 50 images on, where it is lower than for 200
@@ -276,7 +272,7 @@ def image_replicates(
         systems: X systems over the same images, which share the resamples.
         resampling: number of resamples, generator and memory limit.
         interpolation: as for :meth:`ResampledRankings.average_precision`.
-        lists: for each system, the K lists of which to return the mean AP instead.
+        lists: K lists of each system, to return the mean AP of each list instead.
 
     Returns:
         (B, X) float64, or (B, X, K); NaN for a resample without ground truths.
@@ -433,7 +429,7 @@ def class_intervals(
     basic          0.838   0.894     0.916     0.952     0.924
     =============  ======  ========  ========  ========  ===========
 
-    Source: as for :func:`image_interval`; the logit scale and the quantile are those of intervals for one ranking.
+    Source: as for :func:`image_interval`; intervals for one ranking have the same logit scale and quantile.
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)

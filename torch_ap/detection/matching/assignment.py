@@ -66,7 +66,7 @@ class Criteria:
         return float(self.ascending[0])
 
     @property
-    def words(self) -> int:
+    def word_count(self) -> int:
         """The number of words, W."""
         return -(-len(self.thresholds) * self.ranges // _BITS)
 
@@ -74,7 +74,7 @@ class Criteria:
     def _prefixes(self) -> Tensor:
         """The criteria of the 0, 1, ..., T lowest thresholds: (W, T + 1) int64."""
         reached = arrays.steps(len(self.thresholds) + 1, native(self.rank)) * self.ranges
-        words = arrays.steps(self.words, reached)[:, None] * _BITS
+        words = arrays.steps(self.word_count, reached)[:, None] * _BITS
         return arrays.tensor((1 << arrays.at_most(arrays.at_least(reached - words, 0), _BITS)) - 1)
 
     def passed(self, iou: Tensor, word: int) -> Tensor:
@@ -93,7 +93,7 @@ class Criteria:
 
     def pack(self, flags: Tensor) -> Tensor:
         """Convert (T, P) flags to (W, P) words; requires one area range."""
-        words = torch.zeros((self.words, flags.shape[1]), dtype=torch.int64, device=flags.device)
+        words = torch.zeros((self.word_count, flags.shape[1]), dtype=torch.int64, device=flags.device)
         return words.index_add_(0, self.rank // _BITS, flags.to(torch.int64) << (self.rank % _BITS)[:, None])
 
     @cached_property
@@ -107,21 +107,21 @@ class Criteria:
     def _range_words(self) -> Tensor:
         """The criteria of each area range: (W, A) int64."""
         word, bit = self._word_bits
-        return bit.new_zeros((self.words, self.ranges)).scatter_add_(0, word, bit)
+        return bit.new_zeros((self.word_count, self.ranges)).scatter_add_(0, word, bit)
 
-    def of_range(self, words: Tensor, area: int) -> Tensor:
+    def range_flags(self, words: Tensor, area: int) -> Tensor:
         """Return the flags of one area range, (T, P) bool, from (W, P) words."""
         word, bit = (native(x)[:, area] for x in self._word_bits)
-        rows = native(words) if self.words == 1 else native(words)[word]
+        rows = native(words) if self.word_count == 1 else native(words)[word]
         return arrays.tensor((rows & bit[:, None]) != 0)
 
     def has_range(self, words: Any, area: int) -> Any:
         """Whether native (W, P) words contain any criterion of one area range: (P,) bool."""
         selected = words & native(self._range_words)[:, area, None]
-        return selected[0] != 0 if self.words == 1 else (selected != 0).any(0)
+        return selected[0] != 0 if self.word_count == 1 else (selected != 0).any(0)
 
-    def of_one(self, words: Tensor, area: int, threshold: int) -> Tensor:
-        """Return one row of :meth:`of_range`, the flags of one threshold: (P,) bool."""
+    def threshold_flags(self, words: Tensor, area: int, threshold: int) -> Tensor:
+        """Return one row of :meth:`range_flags`, the flags of one threshold: (P,) bool."""
         criterion = int(native(self.rank)[threshold]) * self.ranges + area
         return arrays.tensor((native(words)[criterion // _BITS] & (1 << criterion % _BITS)) != 0)
 
@@ -155,7 +155,7 @@ def greedy(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteria
     Returns:
         (W, P) int64, the criteria that match each pair.
     """
-    matched = pairs.truth.new_zeros((criteria.words, len(pairs.truth)))
+    matched = pairs.truth.new_zeros((criteria.word_count, len(pairs.truth)))
     for part in _parts(native(group), native(pairs.truth)):
         _assign(Pairs(*(column[part] for column in pairs)), group, skipped, crowd, criteria, matched[:, part])
     return matched
@@ -322,7 +322,7 @@ def _assign(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteri
     if arrays.some(native(crowd)):  # the criteria whose matches use up each ground truth: none for crowds
         used_up = arrays.full(len(crowd) + 1, -1, truth)
         used_up[: len(crowd)][native(crowd)] = 0
-    for word in range(criteria.words):
+    for word in range(criteria.word_count):
         passed = native(criteria.passed(pairs.iou, word))
         ignored = native(skipped)[word]
         ignored = arrays.joined(ignored, ignored[:1])  # any value for the dummy ground truth

@@ -26,16 +26,16 @@ _SORTING_PAYS = 4  # slices without a common image; from here one sort costs les
 class Shares(Protocol):
     """The exchange between processes: each has some images, and evaluates a share of the classes in all images."""
 
-    def labels(self, here: Tensor) -> Tensor:
+    def labels(self, local_labels: Tensor) -> Tensor:
         """Return the (K,) labels of all processes, ascending, from the labels of this process."""
         ...
 
-    def matches(self, found: Callable[[], "Matches"]) -> "Matches":
-        """Return the matches of all images in this share of the classes; ``found`` computes the local matches."""
+    def matches(self, match: Callable[[], "Matches"]) -> "Matches":
+        """Return the matches of all images in this share of the classes; ``match`` computes the local matches."""
         ...
 
-    def whole(self, values: Tensor) -> Tensor:
-        """Return (T, K, ...) values of all classes, from values that are valid for this share of the classes."""
+    def combine(self, values: Tensor) -> Tensor:
+        """Combine (T, K, ...) values, valid for this share of the classes, to the values of all classes."""
         ...
 
 
@@ -126,11 +126,11 @@ class Matches:
         detected, true = (arrays.tensor(native(x) // self.categories) for x in (self.ranked.group, self.truth_group))
         return detected, true
 
-    def of_images(self, kept: Tensor) -> "Matches":
+    def select_images(self, kept: Tensor) -> "Matches":
         """Return the matches of the images with (B,) flags, without ``ranked.by_group``."""
-        return self.of_slices(kept[None])
+        return self.select_slices(kept[None])
 
-    def of_slices(self, kept: Tensor) -> "Matches":
+    def select_slices(self, kept: Tensor) -> "Matches":
         """Return the matches of several slices of the images as one data set.
 
         Args:
@@ -196,7 +196,7 @@ class Matches:
         """Count the true positives in one area range among the first ``most`` detections of each group: (T, K)."""
         at = native(self.at)
         early = arrays.places(arrays.take(native(self.ranked.place), at) < most)
-        true_positive = self.criteria.of_range(arrays.tensor(arrays.take(native(self.true_positive), early)), area)
+        true_positive = self.criteria.range_flags(arrays.tensor(arrays.take(native(self.true_positive), early)), area)
         category = arrays.take(native(self.ranked.category), arrays.take(at, early))
         edges = arrays.below(category, arrays.steps(self.categories + 1, category))
         counts = arrays.take(segments.running_counts(native(true_positive)), edges)
@@ -205,7 +205,9 @@ class Matches:
     def curve(self, area: int) -> HitCurve:
         """Return the hit curves of one area range: T * K rankings, by threshold and category."""
         counted = self.inside[area]
-        matched, true_positive = (self.criteria.of_range(words, area) for words in (self.matched, self.true_positive))
+        matched, true_positive = (
+            self.criteria.range_flags(words, area) for words in (self.matched, self.true_positive)
+        )
         size, edges = self.categories, torch.arange(self.categories + 1, device=self.at.device)
         # running counts of counted detections, and of matched ones among them
         counts = segments.running_counts(counted)
@@ -258,7 +260,7 @@ class Matches:
         """Return the events at one threshold and area range; the last result is cached and must not be modified."""
         events = self._latest.get((area, threshold))
         if events is None:
-            flags = (self.criteria.of_one(x, area, threshold) for x in (self.matched, self.true_positive))
+            flags = (self.criteria.threshold_flags(x, area, threshold) for x in (self.matched, self.true_positive))
             matched, pairs = (arrays.places(native(x)) for x in flags)
             detections, hits = (arrays.take(native(self.at), x) for x in (matched, pairs))
             uncounted = ~native(self.inside)[area]

@@ -126,7 +126,7 @@ def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
         counting = matched * arrays.take(inside, at)
         kept = arrays.places(matches.criteria.has_range(counting | true_positive, area) & arrays.take(here, category))
         hit, match = (
-            native(matches.criteria.of_range(arrays.tensor(arrays.take(words, kept)), area)).view(xp.int8)
+            native(matches.criteria.range_flags(arrays.tensor(arrays.take(words, kept)), area)).view(xp.int8)
             for words in (true_positive, counting)
         )
         kind = arrays.take(category, kept)

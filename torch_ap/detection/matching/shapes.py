@@ -378,7 +378,7 @@ class ShapeSettings:
         return self.geometry(iou_type).similarity(Compared(self, columns, rows, truths, crowd))
 
 
-def place_of_threshold(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
+def threshold_index(threshold: float | None, known: Sequence[float], name: str = "iou_threshold") -> int:
     """Return the index of a threshold among the known ones; None means 0.5, or the lowest if 0.5 is unknown."""
     if threshold is None:
         threshold = min(known, key=lambda x: (abs(x - _DEFAULT_THRESHOLD) > _THRESHOLD_TOLERANCE, x))

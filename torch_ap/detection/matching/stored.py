@@ -57,14 +57,14 @@ class StoredMatches:
         return tuple(self.empty())
 
     @property
-    def words(self) -> int:
+    def word_count(self) -> int:
         """The number of int64 words with a bit for each threshold and area range, W."""
-        return Criteria(torch.tensor(self.thresholds, dtype=torch.float64), len(self.areas)).words
+        return Criteria(torch.tensor(self.thresholds, dtype=torch.float64), len(self.areas)).word_count
 
     def empty(self) -> Columns:
         """Return the columns of zero images."""
         counts, flags = torch.empty(0, dtype=torch.int64), torch.empty(0, len(self.areas), dtype=torch.uint8)
-        words = torch.empty(0, self.words, dtype=torch.int64)
+        words = torch.empty(0, self.word_count, dtype=torch.int64)
         return {
             "detection_labels": counts,
             "detection_scores": torch.empty(0),
@@ -79,7 +79,7 @@ class StoredMatches:
             **({OTHERS: counts, f"{OTHERS}_per_image": counts} if self.leaves_out else {}),
         }
 
-    def made(self, columns: Columns, labels: Tensor, matches: Matches) -> Columns:
+    def to_columns(self, columns: Columns, labels: Tensor, matches: Matches) -> Columns:
         """Return the columns of a matched batch.
 
         Args:
@@ -90,7 +90,7 @@ class StoredMatches:
         ranked, rows, partners = matches.ranked, matches.ranked.by_group, matches.partners
         assert partners is not None
         size, images = matches.categories, len(columns["detections_per_image"])
-        words = torch.zeros((2, self.words, len(rows)), dtype=torch.int64, device=rows.device)
+        words = torch.zeros((2, self.word_count, len(rows)), dtype=torch.int64, device=rows.device)
         # each criterion matches a detection at most once, so a sum of words equals their bitwise or
         for out, pair_words in zip(words, (matches.matched, matches.true_positive), strict=True):
             out.index_add_(1, matches.at, pair_words)

@@ -115,7 +115,7 @@ class CocoMetric(DetectionMetric):
         limit = len(settings.limits) - 1
         if max_detections is not None:
             limit = checks.option_index("max_detections", max_detections, settings.limits)
-        place = self._place(iou_threshold)
+        place = self._threshold_index(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
             numbers = self._numbers(self._columns(), iou_type)

@@ -1,8 +1,7 @@
 """Images as a sample, for the uncertainty of the mean average precision of detectors.
 
-Detections are matched once per call; nothing is matched again for a resample.
-
-Check that two detectors were updated with the same images, before a comparison.
+Detections are matched once per call; nothing is matched again for a resample. Before a comparison, the images of two
+detectors are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -270,8 +269,8 @@ def compare(
         As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
         tensors, with ``names``. ``p_value`` is the p-value of each alone. ``adjusted_p_value`` allows for their number
         by Holm's method: if all of at most 5% are called real, the probability of any error is at most 5%. No p-value
-        is below that of the two-sided sign test, 2^(1 - n) for n images that contribute; ``reason`` mentions this
-        limit where it applies.
+        is below 2^(1 - n), the p-value of the two-sided sign test of n images that contribute; ``reason`` mentions
+        this limit where it applies.
 
     Example:
         >>> import torch

@@ -28,7 +28,7 @@ from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching.candidate_pairs import Ranked, descending
 from torch_ap.detection.matching.matched import Matches
-from torch_ap.detection.matching.shapes import ShapeSettings, place_of_threshold
+from torch_ap.detection.matching.shapes import ShapeSettings, threshold_index
 from torch_ap.detection.matching.stored import OTHERS, StoredMatches
 from torch_ap.detection.metrics.image_sample import ImageSample, SlicedSample
 
@@ -81,7 +81,7 @@ class ClassShares:
             relevant_of_all=self.ranks.sum(here.relevant),
         )
 
-    def whole(self, values: Tensor) -> Tensor:
+    def combine(self, values: Tensor) -> Tensor:
         """Combine (T, K, ...) values, valid for the classes of each process's share, to the values of all classes."""
         mine = self._mine.reshape(-1, *[1] * (values.ndim - 2))
         return self.ranks.sum(torch.where(mine, values, torch.zeros_like(values)))
@@ -247,7 +247,7 @@ class ImageState(RankingMetric):
                 self._inputs.warn_about_rows(columns)
             if self._inputs.check_values:  # `compute` has no shapes
                 unmatchable.warn_of_empty(self._settings, columns)
-            columns, broken = self._stored.made(columns, *self._match_batch(columns)), None
+            columns, broken = self._stored.to_columns(columns, *self._match_batch(columns)), None
         elif not counts.is_cpu or self._inputs.needs_more_rows(columns):
             self._unseen = True
         self._hold([*(columns[name] for name in self._stored.states), ids], broken)
@@ -329,16 +329,16 @@ class ImageState(RankingMetric):
         first = samples.first_copies(ids, torch.zeros_like(ids))
         return ids if first is None else ids[first]
 
-    def _members(self, images_by_slice: Any, columns: Columns) -> dict[str, Tensor]:
+    def _image_flags(self, images_by_slice: Any, columns: Columns) -> dict[str, Tensor]:
         """Return (B,) bool flags of the images of each slice."""
         count = len(columns["detections_per_image"])
         positions = f"be places of the {count} images, from 0"
         rule = f"be `{samples.STATE}` of updates" if len(self.sample_ids) else positions
-        return images.members(images_by_slice, self._image_ids(columns), rule)
+        return images.image_flags(images_by_slice, self._image_ids(columns), rule)
 
-    def _place(self, threshold: float | None) -> int:
+    def _threshold_index(self, threshold: float | None) -> int:
         """Return the index of a threshold."""
-        return place_of_threshold(threshold, self._settings.thresholds, self._threshold_name)
+        return threshold_index(threshold, self._settings.thresholds, self._threshold_name)
 
     def _matches_at(
         self, threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
@@ -350,7 +350,7 @@ class ImageState(RankingMetric):
             iou_type: one of several ``iou_type``; None for the first.
             class_names: names of the labels; None for the names of the metric.
         """
-        place = self._place(threshold)
+        place = self._threshold_index(threshold)
         check_names(class_names)
         with self._all_ranks():
             columns = self._columns()
@@ -404,7 +404,7 @@ class ImageState(RankingMetric):
     def _sample(self, iou_type: str | None = None, per_class: bool = False, slices: Any = None) -> Any:  # type: ignore[override]
         """Return the images as an :class:`ImageSample`, with ``slices`` as a :class:`SlicedSample`."""
         columns = self._columns()
-        members = None if slices is None else self._members(slices, columns)
+        members = None if slices is None else self._image_flags(slices, columns)
         matches, interpolation, classes = self._matched(columns, iou_type, per_class)
         dtype = self._dtype_of_result(columns["detection_scores"].dtype)
         labels = classes if per_class else None
@@ -417,7 +417,7 @@ class ImageState(RankingMetric):
 
         if members is None:
             return sample(matches, len(columns["detections_per_image"]))
-        each = {name: sample(matches.of_images(flags), int(flags.sum())) for name, flags in members.items()}
+        each = {name: sample(matches.select_images(flags), int(flags.sum())) for name, flags in members.items()}
         return SlicedSample(dtype, each, members)
 
     def _settings_of_value(self) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
 R = TypeVar("R")
 
 
-def _by_distance(method: Callable[..., R]) -> Callable[..., R]:
+def _rename_threshold(method: Callable[..., R]) -> Callable[..., R]:
     """Return a method of other detection metrics with ``distance_threshold`` in place of ``iou_threshold``."""
     names = {"iou_threshold": "distance_threshold"}
     parameters = [x.replace(name=names.get(x.name, x.name)) for x in signature(method).parameters.values()]
@@ -94,11 +94,11 @@ class NuScenesMeanAveragePrecision(VocMetric):
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
     distance_threshold = renamed_attribute("distance_threshold", "distance_thresholds")
-    curve = _by_distance(VocMetric.curve)
-    per_class = renamed_keywords(batch="chunk_size")(_by_distance(tables.per_class))
-    per_image = _by_distance(tables.per_image)
-    operating_points = _by_distance(diagnosis.operating_points)
-    confusion_matrix = _by_distance(diagnosis.confusion_matrix)
+    curve = _rename_threshold(VocMetric.curve)
+    per_class = renamed_keywords(batch="chunk_size")(_rename_threshold(tables.per_class))
+    per_image = _rename_threshold(tables.per_image)
+    operating_points = _rename_threshold(diagnosis.operating_points)
+    confusion_matrix = _rename_threshold(diagnosis.confusion_matrix)
 
     @property
     def _can_exchange(self) -> bool:

@@ -60,7 +60,7 @@ def per_class(
         >>> table["name"], table["ap"], table["tp"], table["fp"]
         (['cat'], tensor([1.], dtype=torch.float64), tensor([1]), tensor([1]))
     """
-    place, score = self._place(iou_threshold), checks.number("score_threshold", score_threshold)
+    place, score = self._threshold_index(iou_threshold), checks.number("score_threshold", score_threshold)
     checks.boolean("interval", interval)
     with self._all_ranks():
         matches, labels, values = self._class_values(self._columns(), iou_type)
@@ -161,7 +161,7 @@ def per_slice(self: ImageState, slices: Mapping[str, Any], iou_type: str | None 
     """
     with self._all_ranks():
         columns = self._columns()
-        kept = self._members(slices, columns)
+        kept = self._image_flags(slices, columns)
         values_in, tables = self._values_in(columns, iou_type), []
         for flags in _together(list(kept.values())):
             matches, values = values_in(flags)

@@ -79,7 +79,7 @@ class VocMetric(DetectionMetric):
         labels, matches = self._matched_here(columns)
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
-            here = matches.of_slices(kept)
+            here = matches.select_slices(kept)
             each = self._settings.average_precision(here.curve(0)).view(len(self._settings.thresholds), len(kept), -1)
             how = {"several": self._several, "class_metrics": self.class_metrics}
             rows = [self._settings.values(x.contiguous(), len(labels), **how) for x in each.unbind(1)]
@@ -101,7 +101,7 @@ class VocMetric(DetectionMetric):
         Raises:
             ValueError: for a threshold that the metric does not have, and for invalid names.
         """
-        place = self._place(iou_threshold)
+        place = self._threshold_index(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
             matches = self._matched_here(self._columns())

@@ -241,7 +241,7 @@ class CocoNumbers:
 
     def slice_images(self, slices: Tensor) -> "CocoNumbers":
         """Return the numbers of slices of the images, (S, B) bool; has :meth:`summary` and :meth:`category_means`."""
-        return CocoNumbers(self.settings, self.matches.of_slices(slices), self.labels, slices=len(slices))
+        return CocoNumbers(self.settings, self.matches.select_slices(slices), self.labels, slices=len(slices))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -337,7 +337,7 @@ class CocoNumbers:
 
     def _all_categories(self, values: Tensor) -> Tensor:
         """Return the (T, K, ...) values of all categories; other processes compute some of them."""
-        return values if self._shares is None else self._shares.whole(values)
+        return values if self._shares is None else self._shares.combine(values)
 
     def threshold(self, value: float) -> int | None:
         """Return the index of the IoU threshold ``value``; None if it is not among the thresholds."""

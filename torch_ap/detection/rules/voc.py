@@ -134,7 +134,7 @@ class VocSettings(ShapeSettings):
         """
         labels, matches = (matched or self.matching)(columns, shares)
         ap = self.average_precision(matches.curve(0))
-        ap = ap if shares is None else shares.whole(ap)
+        ap = ap if shares is None else shares.combine(ap)
         results = self.values(ap, len(labels), several=several, class_metrics=class_metrics)
         results = {name: value.to(dtype) for name, value in results.items()}
         return zero_dimensional(results | {"classes": narrow_to_int32(labels)})
