@@ -1,1 +1,1 @@
-"""Do the intervals cover, and do the tests keep their size: simulations, and a table of what they found."""
+"""Simulations of the coverage of intervals and the size of tests, and the table of the results."""

@@ -1,4 +1,4 @@
-"""Precision, recall and F_1 of a detector's score thresholds: those chosen on the same images, and those given."""
+"""Precision, recall and F_1 of a detector at chosen and at fixed score thresholds."""
 
 import functools
 import itertools
@@ -32,7 +32,7 @@ def large(classes: int) -> MeanAveragePrecision:
 
 @functools.cache
 def truths(classes: int) -> tuple[dict[int, dict[str, Tensor]], dict[int, float]]:
-    """Of each class, by its label, what 2,000 of its scores give; and the threshold of the best F_1."""
+    """Return the true values at 2,000 thresholds, and the threshold of the best F_1, of each label."""
     metric, out = large(classes), {}
     for curve in metric.curve(0.5):
         kept = torch.linspace(0, len(curve.thresholds) - 1, _GRID).long()
@@ -44,7 +44,7 @@ def truths(classes: int) -> tuple[dict[int, dict[str, Tensor]], dict[int, float]
 
 
 def covered(classes: int, images: int, wanted: str, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Whether intervals hold what their threshold gives in very many images, by the ground truths of the class."""
+    """Count intervals that contain the value on very many images, by the ground truths of the class."""
     found, (truth, best) = Tally(), truths(classes)
     for _ in range(repetitions):
         metric = Scenes(images, classes, generator).detected()

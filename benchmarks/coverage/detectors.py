@@ -84,7 +84,7 @@ def limit(classes: int) -> float:
 
 
 def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Two equally good detectors: intervals of the first, and whether the two are told apart."""
+    """Compare two equally good detectors, and count the covering intervals of the first."""
     found, truth = Tally(), limit(classes)
     for _ in range(repetitions):
         scenes = Scenes(images, classes, generator)
@@ -132,7 +132,7 @@ def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.
 
 
 def pairs_of_classes(classes: int, images: int, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Whether two equally good detectors are told apart in a class, by the number of its ground truths; and in any."""
+    """Count rejections for two equally good detectors in a class, by its ground truths, and in any class."""
     found = Tally()
     for _ in range(repetitions):
         scenes = Scenes(images, classes, generator)

@@ -1,4 +1,4 @@
-"""Equally good systems by their decisions, several at once, and over repeated splits: how often they are told apart."""
+"""Rejection rates for equally good systems: decisions, several systems, and repeated splits."""
 
 import itertools
 from typing import Any
@@ -20,7 +20,7 @@ _SPLITS, _POINTS, _FEATURES = (10, 50), 200, 5
 
 
 def decisions(items: Any, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Both systems decide on a shared score of each item and noise of their own; three in ten items are hits."""
+    """Both systems decide by a shared score of each item and their own noise. Three in ten items are hits."""
     found = Tally()
     for _ in range(repetitions):
         target = torch.rand(items, generator=generator) < 0.3
@@ -33,7 +33,7 @@ def decisions(items: Any, *, repetitions: int, generator: torch.Generator) -> Ta
 
 
 def several(size: Any, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Whether any pair of four systems is told apart."""
+    """Count the samples with any significant pair of four systems."""
     found = Tally()
     for relevant in labels(size[0], size[1], True, repetitions, generator):
         target = relevant.long()
@@ -49,7 +49,7 @@ def several(size: Any, *, repetitions: int, generator: torch.Generator) -> Tally
 
 
 def splits(count: Any, test_share: Any, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Two linear scorers, each trained on its own features, which are as good as the other's."""
+    """Compare two linear scorers, trained on different but equally good features."""
     found = Tally()
     n_test = round(_POINTS * test_share)
     for _ in range(repetitions):
@@ -73,9 +73,9 @@ def splits(count: Any, test_share: Any, *, repetitions: int, generator: torch.Ge
 def sections(options: Options) -> list[Section]:
     quick, slow = options.repetitions, options.resampled
     return [
-        Section(tasks_of(decisions, [(items,) for items in _ITEMS], quick, 500), _of_decisions),
-        Section(tasks_of(several, [(size,) for size in _SIZES], slow, 50), _of_several),
-        Section(tasks_of(splits, itertools.product(_SPLITS, (0.1, 0.5)), quick, 500), _of_splits),
+        Section(tasks_of(decisions, [(items,) for items in _ITEMS], quick, 500), _decision_lines),
+        Section(tasks_of(several, [(size,) for size in _SIZES], slow, 50), _system_lines),
+        Section(tasks_of(splits, itertools.product(_SPLITS, (0.1, 0.5)), quick, 500), _split_lines),
     ]
 
 
@@ -89,18 +89,18 @@ def _table(found: dict[tuple[Any, ...], Tally], *names: str) -> list[str]:
     return out
 
 
-def _of_decisions(found: dict[tuple[Any, ...], Tally]) -> list[str]:
+def _decision_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = "\n## Two equally good systems' decisions, `compare_decisions`: rejections at nominal 5%\n"
     return [title, "p is discrete, so that fewer than 5% may be rejected.\n", *_table(found, "items")]
 
 
-def _of_several(found: dict[tuple[Any, ...], Tally]) -> list[str]:
+def _system_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = f"\n## {_SYSTEMS} equally good systems, `compare_systems`: any pair rejected at nominal 5%\n"
     said = f'd\' = 1.5, scores correlated by 1/2, m random; {_REPLICATES} permutations. "neither": not adjusted.\n'
     return [title, said, *_table(found, "(n, m)")]
 
 
-def _of_splits(found: dict[tuple[Any, ...], Tally]) -> list[str]:
+def _split_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     title = "\n## Two equally good learners over repeated splits, `compare_splits`: rejections at nominal 5%\n"
     said = f"AP on test sets with that share of {_POINTS} items; three in ten items are hits.\n"
     return [title, said, *_table(found, "splits", "test share")]

@@ -1,4 +1,4 @@
-"""One ranking with few misses: are degrees of freedom to be counted by the hits, or by the rarer of hits and misses?"""
+"""One ranking with few misses: degrees of freedom by the hits, or by the rarer of hits and misses."""
 
 import itertools
 from typing import Any
@@ -20,7 +20,7 @@ _REPLICATES = 300
 
 
 def distances(m: int, q: int) -> list[float]:
-    """d' of 0, 1 and 2, and those whose limits of AP are the wanted ones, where so many misses allow them."""
+    """Return d' of 0, 1 and 2, and the d' with each limit of AP in ``_WANTED`` that q misses allow."""
     share = m / (m + q)
     out = [0.0, 1.0, 2.0]
     for wanted in _WANTED:
@@ -37,7 +37,7 @@ def few(
     q: int, m: int, distance: float, random_m: bool, methods: tuple[str, ...],
     *, repetitions: int, generator: torch.Generator,
 ) -> Tally:  # fmt: skip
-    """Both numbers of degrees of freedom for the same rankings: those with at least two hits and two misses."""
+    """Compare both degrees of freedom on rankings with at least two hits and two misses."""
     target = labels(m + q, m, random_m, repetitions, generator)
     target = target[(target.sum(1) > 1) & (target.sum(1) < m + q - 1)]
     curve = curve_of(torch.randn(target.shape, generator=generator) + distance * target, target)

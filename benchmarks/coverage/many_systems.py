@@ -63,7 +63,7 @@ class _Rows:
 
 
 def _from_below(values: Tensor) -> Tensor:
-    """Sum of each entry and those after it."""
+    """Return the sum of each entry and all later entries."""
     return values.flip(1).cumsum(1).flip(1)
 
 

@@ -28,7 +28,7 @@ def truths(share: float, distance: float, threshold: float) -> tuple[float, floa
 def chosen(
     n: int, share: float, distance: float, wanted: str, *, repetitions: int, generator: torch.Generator
 ) -> Tally:
-    """What the chosen threshold gives in the population; samples without such a threshold are left out."""
+    """Compare with the population value at the chosen threshold. Samples without a threshold are left out."""
     found: Tally = {}
     for _ in range(repetitions):
         target = (torch.rand(n, generator=generator) < share).long()

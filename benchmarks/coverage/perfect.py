@@ -17,7 +17,7 @@ _CASES = list(itertools.product(((100, 5), (100, 10), (200, 20)), (3.0, 4.0, 5.0
 
 
 def perfect(size: tuple[int, int], distance: float, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """The default interval of all rankings, and of those of AP 1."""
+    """Count the covering default intervals of all rankings, and of rankings with an AP of 1."""
     (n, m), found = size, Tally()
     target = labels(n, m, True, repetitions, generator)
     curve = curve_of(torch.randn(repetitions, n, generator=generator) + distance * target, target)

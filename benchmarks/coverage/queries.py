@@ -108,7 +108,7 @@ def tests(law: str, queries: int, *, repetitions: int, generator: torch.Generato
 
 
 def several(systems: int, queries: int, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """How often any pair of equally good systems is told apart."""
+    """Count the samples with any significant pair of equally good systems."""
     found = Tally()
     for _ in range(repetitions):
         values = drawn(systems, queries, generator)

@@ -26,7 +26,7 @@ def by_key(found: dict[tuple[Any, ...], Tally]) -> dict[tuple[Any, ...], list[Sh
 
 
 def three(shares: Sequence[Share]) -> list[Share]:
-    """Those of least, median and greatest value; of an even number, the median is the mean of the middle two."""
+    """Return the shares of least, median and greatest value. The median of an even number is the mean of two."""
     ordered = sorted(shares, key=lambda share: share.value)
     middle = ordered[(len(ordered) - 1) // 2]
     median = statistics.median(share.value for share in ordered)
@@ -52,7 +52,7 @@ def width(shares: Sequence[Share]) -> str:
 
 
 def agrees(share: Share, figure: float, trials: int, digits: int) -> bool:
-    """Whether a share lies within three standard errors of another simulation's figure, rounding allowed."""
+    """Return whether a share is within three standard errors of another simulation's rounded number."""
     slack = ERRORS * _joint(share, figure, trials) + 0.5 * 10.0**-digits
     return abs(share.value - figure) <= slack
 

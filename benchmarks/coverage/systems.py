@@ -1,4 +1,4 @@
-"""Two systems on the same items: how often each test tells them apart, equally good or not."""
+"""Two systems on the same items: rejection rates of each test for equal and different systems."""
 
 import itertools
 import math

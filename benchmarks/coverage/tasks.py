@@ -1,4 +1,4 @@
-"""A simulation cut into tasks: each has a seed of its own, so the result does not depend on the number of processes."""
+"""A simulation as tasks with separate seeds, so that the result does not depend on the number of processes."""
 
 import math
 import multiprocessing
@@ -14,7 +14,7 @@ import torch
 
 @dataclass(frozen=True)
 class Options:
-    """How often each configuration is repeated: ``resampled`` times where the method itself resamples."""
+    """Repetitions of each configuration, and ``resampled`` repetitions for methods that resample."""
 
     repetitions: int
     resampled: int
@@ -85,7 +85,7 @@ def tasks_of(
 
 @dataclass(frozen=True)
 class Section:
-    """Part of the report: what to run, and how to write down what was found, by configuration."""
+    """Part of the report: its tasks, and the function from results by configuration to lines."""
 
     tasks: list[Task]
     lines: Callable[[dict[tuple[Any, ...], Tally]], list[str]]
@@ -93,7 +93,7 @@ class Section:
 
 @dataclass
 class Progress:
-    """A line on stderr that says how many tasks are done."""
+    """A line on stderr with the number of finished tasks."""
 
     total: int
     start: float = field(default_factory=time.perf_counter)

@@ -45,7 +45,7 @@ def at_threshold(
                     tally(found, (name, method, level), low <= truth <= high, width)
     for (tp, fp, fn), beta, prior in itertools.product(counts, _BETAS, _PRIORS):
         truth = (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
-        # the central interval holds the truth where its cdf lies between the tails
+        # the central interval contains the truth if the cdf of the truth is between the tails
         below = f_beta_posterior(tp, fp, fn, beta=beta, prior=prior).cdf(truth).item()
         for level in LEVELS:
             inside = (1 - level) / 2 <= below <= (1 + level) / 2
