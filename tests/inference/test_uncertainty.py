@@ -273,7 +273,7 @@ def test_strata_of_any_number_of_classes():
     preds, target = data(n=60)
     marked = target.int()
     marked[::5] = torch.iinfo(torch.int32).max
-    counted = inputs.counted(marked)
+    counted = inputs.counted_items(marked)
     settings = APSettings(inputs.ClassificationInputs(4, classes=True, ignore_index=-1), Convention(), average="macro")
     batches = inputs.Batch(preds, marked), inputs.Batch(preds[counted], marked[counted])
     found, wanted = (item_shares(settings, x, settings.curve(x), "stratified") for x in batches)

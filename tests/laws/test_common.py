@@ -477,4 +477,4 @@ def test_values_on_a_device_are_checked_at_compute(row, drawn):
 
 
 def test_the_table_marks_ignored_targets():
-    assert inputs.counted(torch.tensor([0, 1, 255], dtype=torch.uint8)).tolist() == [True, True, False]
+    assert inputs.counted_items(torch.tensor([0, 1, 255], dtype=torch.uint8)).tolist() == [True, True, False]

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import Design
-from torch_ap.core.items.inputs import Batch, counted
+from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.metric.base import RankingMetric
@@ -115,7 +115,7 @@ class ItemSample(Sample):
         if self.settings.inputs.width is not None:
             options = InferenceSettings(confidence_level, method or "influence", self.design)
             return compare_averages(self.settings, (mine, theirs), curves, options)
-        is_counted = counted(mine.target)
+        is_counted = counted_items(mine.target)
         scores = mine.scores[is_counted], theirs.scores[is_counted]
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
         return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options)

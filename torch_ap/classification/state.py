@@ -16,7 +16,7 @@ from torch_ap.core.base.options import Design, Sync, Thresholds
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
 from torch_ap.core.items import inputs as sketches
-from torch_ap.core.items.inputs import Batch, counted, warn_of_logits, warn_of_two_bins, warn_of_two_scores
+from torch_ap.core.items.inputs import Batch, counted_items, warn_of_logits, warn_of_two_bins, warn_of_two_scores
 from torch_ap.core.items.settings import APOptions, APSettings, average_precision_settings
 from torch_ap.core.metric import exchange as copies
 from torch_ap.core.metric import samples, state
@@ -133,7 +133,7 @@ class ItemMetric(RankingMetric):
     def _kept_items(self) -> list[Tensor]:
         """Return, for each batch, whether an item has a score that is not ignored, as in torchmetrics."""
         targets = self._list_state("targets")
-        return [counted(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in targets]
+        return [counted_items(x) if x.ndim == 1 else torch.ones_like(x[:, 0], dtype=torch.bool) for x in targets]
 
     def _append_and_count(self, batch: Batch, target: Tensor) -> None:
         """Append a batch to the uncounted batches, or count all of them if they contain more than ``pilot`` items."""
@@ -317,7 +317,7 @@ class ItemMetric(RankingMetric):
         mark = -1 if self.ignore_index is None else self.ignore_index
         held = self._list_state("targets")
         rows = [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
-        return [torch.where(counted(x), x.long(), mark) for x in rows]
+        return [torch.where(counted_items(x), x.long(), mark) for x in rows]
 
     @property
     def confmat(self) -> Tensor:

@@ -13,7 +13,7 @@ from torch_ap.core.items.inputs import (
     Batch,
     ClassificationInputs,
     bins_of,
-    counted,
+    counted_items,
     curve_of,
     warn_of_logits,
     warn_of_two_scores,
@@ -221,7 +221,7 @@ def validated_precision_recall(
 
 def _flatten_classes(batch: Batch) -> Batch:
     """Return all scores as one ranking; the score of an item's class is positive."""
-    is_counted = counted(batch.target)
+    is_counted = counted_items(batch.target)
     scores, target = batch.scores[is_counted], batch.target[is_counted]
     hits = target[:, None] == torch.arange(scores.shape[1], device=scores.device)
     weights = None if batch.weights is None else batch.weights[is_counted].repeat_interleave(scores.shape[1])

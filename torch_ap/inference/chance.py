@@ -163,7 +163,7 @@ def chance_level(
 
 def tie_groups(settings: APSettings, validated: Batch) -> Iterator[HitCurve | TieGroups]:
     """Yield the tie groups of the rankings of an evaluation, some columns at a time."""
-    scores, is_counted = validated.scores, inputs.counted(validated.target)
+    scores, is_counted = validated.scores, inputs.counted_items(validated.target)
     drops_scores = is_counted.ndim == 1 or settings.average == "micro"
     if drops_scores and settings.inputs.ignoring and not bool(is_counted.all()):
         scores, is_counted = scores[is_counted], is_counted[is_counted]

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.items.inputs import Batch, counted
+from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
 from torch_ap.core.ranking import hit_curve, order, segments
@@ -414,7 +414,7 @@ def select_column(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, 
     flags = target == column if target.ndim == 1 else target[:, column] == 1
     if not ignoring:
         return flags, slice(None)
-    return flags, counted(target if target.ndim == 1 else target[:, column])
+    return flags, counted_items(target if target.ndim == 1 else target[:, column])
 
 
 def item_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Tensor:

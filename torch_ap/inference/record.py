@@ -233,7 +233,7 @@ def wilson(estimate: Values, trials: Values, z: Any) -> tuple[Values, Values]:
     half_width = z * xp.sqrt(estimate * (1 - estimate) / trials + square / (4 * trials**2)) / (1 + square / trials)
     # rounding must not leave an estimate of 0 or 1 outside
     low, high = xp.minimum(estimate, center - half_width), xp.maximum(estimate, center + half_width)
-    return arrays.at_least(low, 0), arrays.at_most(high, 1)
+    return arrays.clamp_min(low, 0), arrays.clamp_max(high, 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -58,7 +58,7 @@ def rank_queries(batch: QueryBatch, *, single: bool = False) -> Rankings:
         if offsets is not None:
             offsets = segments.from_counts(segments.total(counts.to(torch.int64), offsets))
     if offsets is not None:
-        queries = arrays.tensor(arrays.steps(len(offsets) - 1, arrays.native(offsets)))
+        queries = arrays.tensor(arrays.arange_like(len(offsets) - 1, arrays.native(offsets)))
         rankings, relevant = _rank_items(queries, items, greatest, offsets=offsets, m=batch.judged_counts)
     else:
         assert indexes is not None
@@ -152,7 +152,7 @@ def _rank_items(
     rankings = Rankings(queries, curve, judged)
     if items.grades is None:
         return rankings, None
-    places = arrays.tensor(arrays.places(arrays.native(items.relevance) & 1))
+    places = arrays.tensor(arrays.true_indices(arrays.native(items.relevance) & 1))
     if queries.shape[0] == 1:
         owner = None
     elif segment is None:

@@ -108,14 +108,14 @@ class MeasureSettings:
         if values.ndim > 1:
             return self._per_query_at_every_rank(values, rankings)
         column, counted = arrays.native(values), rankings.curve.native.n > 0
-        if arrays.some(~counted | (column != column)):
+        if arrays.any_true(~counted | (column != column)):
             column, counted = self._fill_undefined(column, ~counted, rankings)
             values = arrays.tensor(column)
         result = PerQuery(rankings.queries, values, arrays.tensor(counted))
         if rankings.queries.shape[0] == 1:
             return result
         queries = arrays.native(rankings.queries)
-        if not arrays.some(queries[1:] <= queries[:-1]):
+        if not arrays.any_true(queries[1:] <= queries[:-1]):
             return result
         order = torch.argsort(rankings.queries)
         return PerQuery(*(segments.pick(x, order) for x in result))
@@ -367,4 +367,4 @@ def _evaluate_plain_rows(
     bounds, flags = np.arange(0, columns[0].size + 1, columns[0].shape[1]), torch.from_numpy(columns[1].reshape(-1))
     curve = few_items.rankings(preds.reshape(-1), flags, bounds)
     values = None if curve is None else measure(curve)
-    return None if values is None or arrays.some(arrays.native(values != values)) else values.to(dtype)
+    return None if values is None or arrays.any_true(arrays.native(values != values)) else values.to(dtype)

@@ -49,27 +49,27 @@ def namespace(values: Any) -> Any:
     return torch if isinstance(values, Tensor) else np
 
 
-def at_least(values: Any, bound: int | float) -> Any:
+def clamp_min(values: Any, bound: int | float) -> Any:
     """Return the values, raised to the bound."""
     return values.clamp(min=bound) if isinstance(values, Tensor) else np.maximum(values, bound)
 
 
-def at_most(values: Any, bound: int | float) -> Any:
+def clamp_max(values: Any, bound: int | float) -> Any:
     """Return the values, lowered to the bound."""
     return values.clamp(max=bound) if isinstance(values, Tensor) else np.minimum(values, bound)
 
 
 def minimum(a: Any, b: Any) -> Any:
     """Return the smaller of two numbers, or of each pair of native values."""
-    return min(a, b) if isinstance(a, int) else at_most(a, b)
+    return min(a, b) if isinstance(a, int) else clamp_max(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """Return the larger of two numbers, or of each pair of native values."""
-    return max(a, b) if isinstance(a, int) else at_least(a, b)
+    return max(a, b) if isinstance(a, int) else clamp_min(a, b)
 
 
-def places(flags: Any) -> Any:
+def true_indices(flags: Any) -> Any:
     """Return the indices of the set flags, int64."""
     return flags.nonzero().squeeze(1) if isinstance(flags, Tensor) else flags.nonzero()[0]
 
@@ -102,7 +102,7 @@ def cast(values: Any, like: Any) -> Any:
     return values.to(like.dtype) if isinstance(values, Tensor) else values.astype(like.dtype, copy=False)
 
 
-def some(flags: Any) -> bool:
+def any_true(flags: Any) -> bool:
     """Return whether any flag is set."""
     return bool(flags.any() if isinstance(flags, Tensor) else np.count_nonzero(flags))
 
@@ -122,7 +122,7 @@ def whole_sum(values: Any) -> Any:
     return values.sum(-1, keepdim=True) if isinstance(values, Tensor) else np.add.reduceat(values, _FIRST)
 
 
-def joined(first: Any, second: Any) -> Any:
+def join(first: Any, second: Any) -> Any:
     """Concatenate two native values."""
     return torch.cat([first, second]) if isinstance(first, Tensor) else np.concatenate([first, second])
 
@@ -142,7 +142,7 @@ def empty(number: int, like: Any) -> Any:
     return like.new_empty(number) if isinstance(like, Tensor) else np.empty(number, like.dtype)
 
 
-def steps(number: int, like: Any) -> Any:
+def arange_like(number: int, like: Any) -> Any:
     """Return 0, 1, 2, ... in the dtype and on the device of native values."""
     if isinstance(like, Tensor):
         return torch.arange(number, dtype=like.dtype, device=like.device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
-from torch_ap.core.items.inputs import Batch, counted
+from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.metric.exchange import RankParts, Ranks, Route
 from torch_ap.core.ranking import builders, order, segments, tie_groups
 from torch_ap.core.ranking.builders import from_ordered
@@ -63,7 +63,7 @@ def curve_part(ranks: Ranks, batch: Batch) -> HitCurve:
 def _hits_and_misses(batch: Batch) -> Scores:
     scores, target = batch.scores, batch.target
     classes = scores.ndim > target.ndim
-    if classes and not bool((kept := counted(target)).all()):
+    if classes and not bool((kept := counted_items(target)).all()):
         scores, target = scores[kept], target[kept]
     scores = order.sortable(scores) if scores.is_cpu else scores
     scores = scores if scores.ndim == 2 else scores[:, None]
@@ -235,5 +235,5 @@ def _flatten(batch: Batch, splitters: Tensor) -> tuple[Tensor, ...]:
     hits = target == column if scores.ndim > target.ndim else target.t() == 1
     kind = 2 * column + hits
     weight = arrays.expand_columns(segments.as_float64(weights), scores.shape[1:]).t()
-    counts = counted(target).t().expand(across.shape)
+    counts = counted_items(target).t().expand(across.shape)
     return tuple(x.expand(across.shape)[counts] for x in (ranges, across, kind, weight))

@@ -155,7 +155,7 @@ class ClassificationInputs:
 
     def check_stored(self, batch: Batch) -> Tensor | None:
         """Check a batch in the layout of the state; see :func:`torch_ap.core.base.tensors.check_classification`."""
-        ignored = ~counted(batch.target) if self.ignoring else None
+        ignored = ~counted_items(batch.target) if self.ignoring else None
         return self._check_values(*batch[:3], ignored) if self.check_values else None
 
     def _missing(self, preds: Tensor, ignored: Tensor | None) -> Tensor | None:
@@ -227,7 +227,7 @@ class ClassificationInputs:
         return tensors.check_classification(preds, target, weights, top=self.top, scores_in=scores_in)
 
 
-def counted(target: Tensor) -> Tensor:
+def counted_items(target: Tensor) -> Tensor:
     """Return which targets are not marked as ignored: bool, in the shape of ``target``."""
     return target != torch.iinfo(target.dtype).max
 
@@ -242,7 +242,7 @@ def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> 
     """
     scores, target, weights = batch.scores, batch.target, batch.weights
     if ignoring:
-        kept = counted(target)
+        kept = counted_items(target)
         if scores.ndim == target.ndim == 2 and not bool(kept.all()):
             return _curve_of_ragged(batch, kept, keep_all_groups)
         scores, target = (scores, target) if target.ndim == 2 else (scores[kept], target[kept])
@@ -254,13 +254,13 @@ def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> 
 
 def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> Tensor:
     """Return the (C, B, 2) misses and hits of a batch in each bin, highest bin first, without a device sync."""
-    kept = counted(batch.target) if ignoring else None
+    kept = counted_items(batch.target) if ignoring else None
     return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
 
 
 def add_to_bins(totals: Tensor, batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> bins.Sum:
     """Return the sum of earlier counts and the counts of a batch, as :func:`bins_of` returns them."""
-    kept = counted(batch.target) if ignoring else None
+    kept = counted_items(batch.target) if ignoring else None
     return bins.add(totals, batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
 
 
@@ -318,7 +318,7 @@ def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
     if not inputs.classes or inputs.normalization is not None:
         return
     rows = arrays.native(validated.scores[:_PROBED_ROWS].double())
-    rows = rows[arrays.native(counted(validated.target[:_PROBED_ROWS]))]
+    rows = rows[arrays.native(counted_items(validated.target[:_PROBED_ROWS]))]
     if bool(((rows < 0).any(1) | (abs(rows.sum(1) - 1) > _SUM_TOLERANCE)).any()):
         warn_caller(
             "The rows of `preds` are not distributions over the classes. If they are logits, pass "
@@ -386,7 +386,7 @@ def _warn_of_thresholded(observation: str) -> None:
 
 def _counted_scores(inputs: ClassificationInputs, part: Batch) -> Tensor:
     """Return the scores of items that are not ignored."""
-    return part.scores[counted(part.target)] if inputs.ignoring else part.scores
+    return part.scores[counted_items(part.target)] if inputs.ignoring else part.scores
 
 
 def _ends(parts: Sequence[Tensor]) -> list[float]:
@@ -413,7 +413,7 @@ def add_batch(sketch: Tensor, batch: Batch, settings: Bins, *, ignoring: bool) -
         ignoring: whether items may be marked as ignored.
     """
     scores = batch.scores if batch.scores.ndim == 2 else batch.scores[:, None]
-    kept = counted(batch.target) if ignoring else None
+    kept = counted_items(batch.target) if ignoring else None
     if not bool(adaptive.has_bins(sketch)):
         pilot = scores[: settings.pilot]
         if kept is not None:

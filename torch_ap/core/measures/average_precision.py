@@ -105,12 +105,12 @@ def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:
     if tied:
         hits = arrays.namespace(ranks).searchsorted(ranks, ranks, side="right")
     else:
-        hits = arrays.steps(ranks.shape[-1], ranks) + 1
+        hits = arrays.arange_like(ranks.shape[-1], ranks) + 1
     return (hits / segments.as_float64(ranks)).sum(-1) / ranks.shape[-1]
 
 
 def _has_ties(curve: Any) -> bool:
-    return not curve.untied and (curve.single or curve.some(curve.items > 1))
+    return not curve.untied and (curve.single or curve.any_entry(curve.items > 1))
 
 
 def _divide_or_zero(total: Any, count: Any) -> Any:
@@ -119,7 +119,7 @@ def _divide_or_zero(total: Any, count: Any) -> Any:
 
 def places_within(items: Any, above: Any, k: Any) -> Any:
     """Return the number of places of a tie group in the top k, elementwise."""
-    return arrays.namespace(items).minimum(items, arrays.at_least(k - above, 0))
+    return arrays.namespace(items).minimum(items, arrays.clamp_min(k - above, 0))
 
 
 def _groups(curve: Any, k: Any) -> Groups:
@@ -140,9 +140,9 @@ def _mean_over_hits_in_top(curve: Any, groups: Groups, total: Any, rule: TieRule
     hits, items, _, _, places = groups
     ratio = _divide_or_zero(total, curve.total(rule.hits_within(hits, items, places)))
     straddles = (places > 0) & (places < items)
-    if not rule.is_random or not curve.some(straddles):
+    if not rule.is_random or not curve.any_entry(straddles):
         return ratio
-    cut, mean = arrays.places(straddles), hits * 0
+    cut, mean = arrays.true_indices(straddles), hits * 0
     if len(cut):
         group = tuple(x[cut] for x in groups)
         above = total[curve.segment[cut]] - expected_sum_of_tied(*group)

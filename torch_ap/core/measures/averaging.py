@@ -62,7 +62,7 @@ def fill_undefined(
     """
     curve = curve.native
     has_no_hit = curve.m == 0
-    if values.is_cpu and not arrays.some(has_no_hit):
+    if values.is_cpu and not arrays.any_true(has_no_hit):
         return values
     empty = has_no_hit & (curve.n > 0)
     if empty_target_action == "error" and bool(empty.any()):
@@ -112,7 +112,7 @@ def takes_part(m: Any, n: Any, empty_target_action: str) -> Any:
 
 
 def _list_rankings(flags: Any, what: str) -> str:
-    places = arrays.places(flags).tolist()
+    places = arrays.true_indices(flags).tolist()
     if len(flags) == 1:
         return "the ranking"
     numbers = ", ".join(map(str, places[:10]))

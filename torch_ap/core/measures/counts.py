@@ -128,7 +128,7 @@ def counts_at_rank(curve: HitCurve, k: Any, *, ties: str = "grouped") -> Counts:
     values, k = curve.native, arrays.native(k)
     tp = hits_in_top(values, k, ties)
     n, m = segments.as_float64(values.n), segments.as_float64(values.m)
-    misses, retrieved = n - segments.as_float64(values.hits_seen), arrays.at_most(n, k)
+    misses, retrieved = n - segments.as_float64(values.hits_seen), arrays.clamp_max(n, k)
     counts = Counts(tp=tp, fp=k - tp, fn=m - tp, tn=misses - (retrieved - tp))
     return counts if values is curve else counts.map(arrays.tensor)
 
@@ -150,7 +150,7 @@ def hits_in_top(curve: Any, k: Any, ties: str) -> Any:
     if curve.untied:
         return segments.total(segments.as_float64(curve.items_above < cut), curve.offsets)
     reached = segments.total(where(curve.items_above < cut, 1, 0), curve.offsets)
-    last = arrays.at_least(curve.offsets[:-1] + reached - 1, 0)
+    last = arrays.clamp_min(curve.offsets[:-1] + reached - 1, 0)
     hits, items, hits_above, above = (
         segments.as_float64(x[last]) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
     )

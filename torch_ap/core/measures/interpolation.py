@@ -75,13 +75,13 @@ def max_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missing: f
 def max_at_recall(values: Tensor, recall: Tensor, levels: Tensor, offsets: Any, *, missing: float = 0.0) -> Tensor:
     """Return :func:`max_at_levels` from the recall of the entries: (E,) float64, ascending in each ranking."""
     native_recall, bounds, ends = (arrays.native(x) for x in (recall, levels, offsets))
-    if arrays.some(bounds[1:] < bounds[:-1]):
+    if arrays.any_true(bounds[1:] < bounds[:-1]):
         ordered, places = levels.sort()
         return max_at_recall(values, recall, ordered, offsets, missing=missing).index_select(1, places.argsort())
     counts, width = ends[1:] - ends[:-1], len(levels) + 1
     reached = arrays.namespace(native_recall).searchsorted(bounds, native_recall, side="right")
-    filled = arrays.places(counts > 0)  # rankings without entries reach no level
-    last = arrays.repeat((arrays.steps(len(filled), counts) + 1) * width - 1, counts[filled])
+    filled = arrays.true_indices(counts > 0)  # rankings without entries reach no level
+    last = arrays.repeat((arrays.arange_like(len(filled), counts) + 1) * width - 1, counts[filled])
     table = values.new_full((len(filled) * width,), missing)  # highest level first, for the running maximum
     arrays.raise_to(arrays.native(table), last - reached, arrays.native(values))
     best = arrays.native(table.reshape(-1, width)[:, :-1].cummax(1).values)
@@ -128,7 +128,7 @@ def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     counts = curve.native
     m = arrays.repeat(segments.as_float64(counts.m), counts.offsets[1:] - counts.offsets[:-1])
     recall = arrays.tensor(segments.as_float64(counts.cumulative_hits) / m)
-    if curve.weighted and curve.some(curve.hits != curve.hits.floor()):
+    if curve.weighted and curve.any_entry(curve.hits != curve.hits.floor()):
         recall = recall * (1 + _RECALL_TOLERANCE)
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
 

@@ -206,7 +206,7 @@ def expected_sum(groups: Groups) -> Any:
     """
     hits, items, hits_above, items_above, places = groups
     flags = items > 1
-    tied = arrays.places(flags)
+    tied = arrays.true_indices(flags)
     if len(tied) == len(items):
         return expected_sum_of_tied(*groups)
     total = hits * places * ((hits_above + 1) / (items_above + 1))
@@ -237,7 +237,7 @@ def _pessimistic_sum(groups: Groups) -> Any:
 def _run(hits_above: Any, items_above: Any, length: Any) -> Any:
     """Return the sum of (h0 + i) / (t0 + i), i = 1 .. length: length - (t0 - h0) (H(t0 + length) - H(t0))."""
     total = arrays.namespace(length).where(length > 0, (hits_above + 1) / (items_above + 1), 0)
-    longer = arrays.places(length > 1)
+    longer = arrays.true_indices(length > 1)
     if len(longer):
         above, below, run = hits_above[longer], items_above[longer], length[longer]
         total[longer] = run - (below - above) * harmonic_difference(below, run)

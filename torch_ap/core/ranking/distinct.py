@@ -34,11 +34,11 @@ def distinct_rankings(curve: HitCurve) -> tuple[HitCurve, Tensor]:
     starts, times = segments.runs(keys[by_key])
     first = arrays.full(size, 0, ends)
     first[by_key] = arrays.repeat(by_key[starts], times)
-    is_equal = all(not arrays.some(x != x[first]) for x in (lengths, m, n))
-    if not is_equal or arrays.some(rank != rank[arrays.repeat(ends[:-1][first], lengths) + counts.hits_above]):
-        return curve, arrays.tensor(arrays.steps(size, ends))
-    is_first = first == arrays.steps(size, ends)
-    entries = arrays.tensor(arrays.places(arrays.repeat(is_first, lengths)))
+    is_equal = all(not arrays.any_true(x != x[first]) for x in (lengths, m, n))
+    if not is_equal or arrays.any_true(rank != rank[arrays.repeat(ends[:-1][first], lengths) + counts.hits_above]):
+        return curve, arrays.tensor(arrays.arange_like(size, ends))
+    is_first = first == arrays.arange_like(size, ends)
+    entries = arrays.tensor(arrays.true_indices(arrays.repeat(is_first, lengths)))
     columns = {name: getattr(curve, name)[entries] for name in ("hits", "items", "hits_above", "items_above")}
     offsets, selected = arrays.tensor(segments.from_counts(lengths[is_first])), arrays.tensor(is_first)
     representatives = replace(curve, **columns, score=None, offsets=offsets, n=curve.n[selected], m=curve.m[selected])

@@ -53,9 +53,9 @@ def attach_grades(curve: HitCurve, relevant: Relevant) -> HitCurve:
     segment = torch.zeros_like(relevant.grades, dtype=torch.int64) if relevant.segment is None else relevant.segment
     segment, grades = arrays.native(segment), arrays.native(relevant.grades)
     unlisted, ideal = m - segments.count(segment, len(m)), (segment, grades)
-    if arrays.some(unlisted > 0):
-        extra = segments.ids(segments.from_counts(arrays.at_least(unlisted, 0)))
-        ideal = arrays.joined(segment, extra), arrays.joined(grades, segments.as_float64(extra * 0 + 1))
+    if arrays.any_true(unlisted > 0):
+        extra = segments.ids(segments.from_counts(arrays.clamp_min(unlisted, 0)))
+        ideal = arrays.join(segment, extra), arrays.join(grades, segments.as_float64(extra * 0 + 1))
     if ranked is not None:
         scores, ranked = scores[ranked], arrays.native(ranked)
         segment, grades = segment[ranked], grades[ranked]

@@ -156,9 +156,9 @@ class HitCurve:
         """Return the (S,) float64 sums of weight times value; a zero weight adds nothing, even if the value is NaN."""
         return self.total(segments.product(weights, values))
 
-    def some(self, flags: Any) -> bool:
+    def any_entry(self, flags: Any) -> bool:
         """Return whether the flag of any entry is set."""
-        is_set = arrays.some(flags)
+        is_set = arrays.any_true(flags)
         return is_set if self.parts is None else bool(self.parts.highest(torch.tensor([int(is_set)])))
 
 

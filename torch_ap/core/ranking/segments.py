@@ -147,7 +147,7 @@ def members(first: Values, ends: Values) -> Values:
     """Return the concatenated integers from each of (S,) ``first`` up to before its end, (E,) int64."""
     lengths = ends - first
     out: Values = arrays.repeat(first - from_zero(lengths)[:-1], lengths)
-    out += arrays.steps(len(out), out)
+    out += arrays.arange_like(len(out), out)
     return out
 
 
@@ -199,7 +199,7 @@ def pick(values: Tensor, places: Tensor) -> Tensor:
 
 def flag_places(flags: Tensor) -> Tensor:
     """Return the indices of (N,) flags that are set, ascending int64; NumPy is three to nine times faster."""
-    return arrays.tensor(arrays.places(native(flags)))
+    return arrays.tensor(arrays.true_indices(native(flags)))
 
 
 def total(values: Values, offsets: Values) -> Values:
@@ -290,7 +290,7 @@ def runs(values: Any) -> tuple[Any, Any]:
     xp = arrays.namespace(values)
     new = xp.ones_like(values, dtype=xp.bool)
     new[1:] = values[1:] != values[:-1]
-    starts = arrays.places(new)
+    starts = arrays.true_indices(new)
     lengths = xp.empty_like(starts)
     lengths[:-1], lengths[-1:] = starts[1:] - starts[:-1], len(values) - starts[-1:]
     return starts, lengths

@@ -74,9 +74,9 @@ def confusion_counts(at: MatchesAt, score_threshold: Tensor) -> Tensor:
     other = arrays.take(detected, detection) != arrays.take(true, truth)
     if at.settings.strict:
         other &= iou > float(matches.criteria.thresholds[at.threshold_index])  # can be above the highest of COCO
-    detection, truth, iou = (arrays.take(x, arrays.places(other)) for x in (detection, truth, iou))
+    detection, truth, iou = (arrays.take(x, arrays.true_indices(other)) for x in (detection, truth, iou))
     preferred = order.lexsort(-iou)
-    if arrays.some(iou[preferred[1:]] == iou[preferred[:-1]]):  # then by score, then in the order of input
+    if arrays.any_true(iou[preferred[1:]] == iou[preferred[:-1]]):  # then by score, then in the order of input
         down = descending(scores.index_select(0, arrays.tensor(detection)))
         preferred = order.lexsort(-iou, native(down), detection)
     detection, truth = (arrays.take(x, preferred) for x in (detection, truth))
@@ -96,7 +96,7 @@ def one_to_one(one: Any, other: Any, ones: int, others: int) -> Any:
         one, other: (P,) int64, pairs in the order of preference, native.
         ones, others: the numbers of members on each side; members without pairs are ignored.
     """
-    left, sides = arrays.steps(len(one), one), (one, other)
+    left, sides = arrays.arange_like(len(one), one), (one, other)
     first, free = ([arrays.empty(size, x) for size in (ones, others)] for x in (one, one[:0] == 0))
     for open_, side in zip(free, sides, strict=True):
         open_[side] = True
@@ -107,7 +107,7 @@ def one_to_one(one: Any, other: Any, ones: int, others: int) -> Any:
             highest[side] = -len(one)
             arrays.raise_to(highest, side, -left)  # negated, because values are raised
         best = (arrays.take(first[0], here[0]) == -left) & (arrays.take(first[1], here[1]) == -left)
-        taken = arrays.joined(taken, left[best])
+        taken = arrays.join(taken, left[best])
         for open_, side in zip(free, here, strict=True):
             open_[side[best]] = False
         left = left[arrays.take(free[0], here[0]) & arrays.take(free[1], here[1])]
@@ -140,7 +140,7 @@ def _matches_in_class(at: MatchesAt, least: Any) -> tuple[Any, ...]:
         wrong[arrays.take(rows, others)] = False
     left = ~native(matches.valid)[0]
     left[arrays.take(native(partners.truth), pairs)] = True
-    missed = order.sort(arrays.take(native(partners.rows), arrays.places(~left)))
+    missed = order.sort(arrays.take(native(partners.rows), arrays.true_indices(~left)))
     in_class = lengths(items.offsets(found))
     return in_class, items.above(ends) - items.above(edges[:-1]) - in_class, wrong, missed
 

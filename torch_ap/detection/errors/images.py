@@ -69,19 +69,19 @@ def group_curves(matches: Matches, groups: Any, m: Any, *, to_end: bool) -> HitC
         native(matches.criteria.range_flags(arrays.tensor(arrays.take(native(words), pairs)), 0))
         for words in (matches.matched, matches.true_positive)
     )
-    outside = arrays.places(~inside)
+    outside = arrays.true_indices(~inside)
     outside = arrays.take(group, outside) * width + arrays.take(place, outside)
     outside = outside[_sort_order(outside)]
     counted = segments.running_counts(matched & arrays.take(inside, at))  # a hit counts also outside
 
-    event = arrays.places(hit.reshape(-1))
+    event = arrays.true_indices(hit.reshape(-1))
     t = event // max(1, len(at))
     pair = event - t * len(at)
     group_of_hit = arrays.take(arrays.below(groups, arrays.take(group, at)), pair)
     ranking = t * len(groups) + group_of_hit
     hits = segments.count(ranking, len(hit) * len(groups))
     offsets = segments.from_counts(hits)
-    hits_above = arrays.steps(len(pair), pair) - arrays.take(offsets, ranking)
+    hits_above = arrays.arange_like(len(pair), pair) - arrays.take(offsets, ranking)
     first, first_outside = (arrays.below(x, groups * width) for x in (keys, outside))
     left_out = arrays.below(outside, arrays.take(keys, pair)) - arrays.take(first_outside, group_of_hit)
     left_out = left_out + counted[t, pair] - counted[t, arrays.take(first, group_of_hit)]
@@ -107,7 +107,7 @@ def _sort_order(keys: Any) -> Any:
 
 def _average_precision(matches: Matches, interpolation: InterpolationRule, images: int) -> Tensor:
     """Return the (B,) float64 AP of each image; NaN without ground truths."""
-    truths = arrays.take(native(matches.truth_group), arrays.places(native(matches.valid)[0]))
+    truths = arrays.take(native(matches.truth_group), arrays.true_indices(native(matches.valid)[0]))
     start, m = segments.runs(truths)
     groups, thresholds = truths[start], len(matches.criteria.thresholds)
     curve, which = distinct_rankings(group_curves(matches, groups, m, to_end=interpolation == "nuscenes"))

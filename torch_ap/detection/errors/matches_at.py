@@ -90,7 +90,7 @@ class Items:
     @cached_property
     def truths(self) -> Any:
         """(M,) indices of the ground truths that count."""
-        return arrays.places(native(self.matches.valid)[0])
+        return arrays.true_indices(native(self.matches.valid)[0])
 
     @property
     def n(self) -> Any:
@@ -122,7 +122,7 @@ class Items:
         xp = arrays.namespace(first)
         for bit in reversed(range(int((ends - first).max()).bit_length())):
             further = first + (1 << bit)
-            inside = (further <= ends) & (self.score[arrays.at_most(further, len(self.score)) - 1] >= least)
+            inside = (further <= ends) & (self.score[arrays.clamp_max(further, len(self.score)) - 1] >= least)
             first = xp.where(inside, further, first)
         return first
 
@@ -133,7 +133,7 @@ class Items:
     def hits_before(self, ends: Any) -> Any:
         """Return which of the hits are before the ends of their categories, ascending."""
         per_category = lengths(arrays.below(self.hits, self.categories))
-        return arrays.places(self.hits < arrays.repeat(ends, per_category))
+        return arrays.true_indices(self.hits < arrays.repeat(ends, per_category))
 
     def before(self, ends: Any) -> Any:
         """Return all detections that count before the ends of their categories, ascending."""
@@ -141,8 +141,8 @@ class Items:
         if not len(self.uncounted) or not len(every):
             return every
         counted, places = arrays.full(len(every), True, every[:0] == 0), arrays.below(every, self.uncounted)
-        counted[places[arrays.take(every, arrays.at_most(places, len(every) - 1)) == self.uncounted]] = False
-        return arrays.take(every, arrays.places(counted))
+        counted[places[arrays.take(every, arrays.clamp_max(places, len(every) - 1)) == self.uncounted]] = False
+        return arrays.take(every, arrays.true_indices(counted))
 
 
 class ImageCounts(NamedTuple):
@@ -176,7 +176,7 @@ def counts_per_image(items: Items, hits: Any, kept: Any) -> ImageCounts:
     n = arrays.take(native(matches.ranked.group), kept) // matches.categories
     m = arrays.take(native(matches.truth_group), items.truths) // matches.categories
     images = max((int(x.max()) + 1 for x in (n, m) if len(x)), default=1)
-    starts = arrays.steps(items.rankings + 1, n) * images
+    starts = arrays.arange_like(items.rankings + 1, n) * images
     if items.rankings > 1:  # the cells of rankings, one per image, are consecutive
         n += arrays.repeat(starts[:-1], lengths(items.offsets(kept)))
         m += arrays.take(native(matches.truth_category), items.truths) * images
@@ -196,16 +196,16 @@ def _cells(n: Any, hit: Any, m: Any, many: int) -> tuple[Any, ...]:
         many: the number of cells.
     """
     if many <= len(n) + len(m):
-        counts = [segments.count(x, many) for x in (arrays.take(n, arrays.places(hit)), n, m)]
-        some = arrays.places((counts[1] > 0) | (counts[2] > 0))
+        counts = [segments.count(x, many) for x in (arrays.take(n, arrays.true_indices(hit)), n, m)]
+        some = arrays.true_indices((counts[1] > 0) | (counts[2] > 0))
         return some, *(arrays.take(x, some) for x in counts)
-    keys = arrays.joined(n, m) * 4
+    keys = arrays.join(n, m) * 4
     keys[: len(n)] += hit
     keys[len(n) :] += 2
     keys = arrays.tensor(keys)
     keys = native(order.sort(keys if many > _FEW_BITS else keys.to(torch.int32)))
     group, kind = keys >> 2, keys & 3
     start, both = segments.runs(group)
-    ends = arrays.joined(start, arrays.full(1, len(keys), start))
+    ends = arrays.join(start, arrays.full(1, len(keys), start))
     tp, truths = (lengths(arrays.take(segments.running_counts(kind == x), ends)) for x in (1, 2))
     return arrays.take(group, start), tp, both - truths, truths

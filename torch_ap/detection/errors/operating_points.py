@@ -92,7 +92,7 @@ def operating_points(
     numbers = {"threshold": threshold, "n": items.n}
     numbers |= _numbers_at(items, m, threshold, criterion.beta, confidence_level)
     missing = threshold != threshold
-    if thresholds is None and arrays.some(missing):
+    if thresholds is None and arrays.any_true(missing):
         numbers |= {name: arrays.namespace(m).where(missing, torch.nan, numbers[name]) for name in _RATIO_NAMES}
     reason = _reason({name: x[:size] for name, x in numbers.items()}, m[:size], unreached)
     shown = slice(size) if per_class else 0
@@ -121,7 +121,7 @@ def _best(items: Items, m: Any, criterion: ThresholdCriterion) -> Any:
     ranking = segments.ids(offsets)
     value, slack = _value(criterion, tp, kept, arrays.take(m, ranking))
     best = arrays.repeat(segments.maximum(value, offsets), lengths(offsets))
-    equal = arrays.places((value * slack >= best) & (best > -torch.inf))
+    equal = arrays.true_indices((value * slack >= best) & (best > -torch.inf))
     first, times = segments.runs(ranking[equal])
     equal = equal[first if criterion.recall is None else first + times - 1]
     out[ranking[equal]] = score[equal]
@@ -137,8 +137,8 @@ def _all_hits(items: Items) -> tuple[Any, Any, Any, Any]:
     """Return the scores of the hits, the hits and items of at least this score in their ranking, and their offsets."""
     hits, score, offsets = items.hits, items.score, items.offsets(items.hits)
     owner, own = segments.ids(offsets), arrays.take(score, hits)
-    end, above_or_equal = hits + 1, arrays.steps(len(hits), hits) + 1
-    again = arrays.places(own == arrays.take(score, arrays.at_most(end, len(score) - 1)))
+    end, above_or_equal = hits + 1, arrays.arange_like(len(hits), hits) + 1
+    again = arrays.true_indices(own == arrays.take(score, arrays.clamp_max(end, len(score) - 1)))
     if len(again):  # may be tied with the next detection
         end[again] = items.reached(own[again], hits[again], items.edges[1:][owner[again]])
         above_or_equal[again] = arrays.below(hits, end[again])
@@ -153,21 +153,21 @@ def _candidate_hits(items: Items, m: Any, criterion: ThresholdCriterion) -> tupl
     """
     own, without = (order.sort(arrays.take(items.score, x)) for x in (items.hits, items.uncounted))
     edges, hits, step = items.categories, len(own), -(-len(items.hits) // _MARKS)
-    marks = arrays.take(own, arrays.steps(-(-hits // step), edges) * step)
+    marks = arrays.take(own, arrays.arange_like(-(-hits // step), edges) * step)
     lower = arrays.below(own, marks)
     ends = items.reached(marks[:, None], edges[:-1], edges[1:])
     total = (ends - edges[:-1]).sum(1)
     tp, kept = hits - lower, total - len(without) + arrays.below(without, marks)
     value, slack = _value(criterion, tp, kept, m)
-    fewest = arrays.namespace(tp).maximum(tp, arrays.joined(kept[1:], 0 * kept[:1]))
-    some = arrays.places(_value(criterion, tp, fewest, m)[0] * slack >= value.max())
+    fewest = arrays.namespace(tp).maximum(tp, arrays.join(kept[1:], 0 * kept[:1]))
+    some = arrays.true_indices(_value(criterion, tp, fewest, m)[0] * slack >= value.max())
     first, last = int(some[0]), int(some[-1]) + 1
     tops, above = (ends[last], int(total[last])) if last < len(marks) else (edges[:-1], 0)
     between = own[int(lower[first]) : int(lower[last]) if last < len(marks) else hits]
     every = order.sort(arrays.take(items.score, segments.members(tops, ends[first])))
     all_items = above + len(every) - arrays.below(every, between)
     counts = hits - arrays.below(own, between), all_items - len(without) + arrays.below(without, between)
-    return *map(arrays.flipped, (between, *counts)), arrays.steps(2, lower) * len(between)
+    return *map(arrays.flipped, (between, *counts)), arrays.arange_like(2, lower) * len(between)
 
 
 @arrays.quiet
@@ -200,7 +200,7 @@ def _ends(images: ImageCounts, estimates: Any, most: Any, beta: float, confidenc
         return xp.stack([segments.total(row, offsets) for row in rows])
 
     some = total(segments.as_float64(b > 0) for b in denominators)
-    whole = arrays.joined(most[:2], total(denominators[2:]))
+    whole = arrays.join(most[:2], total(denominators[2:]))
     residual = total((tp - ratio * b) ** 2 for ratio, b in zip(each, denominators, strict=True))
     variance = residual / whole**2 * (some / (some - 1))
     inner = estimates * (1 - estimates)

@@ -26,10 +26,10 @@ def _ranked_pairs(at: MatchesAt, chosen: Any, truths: Any, least: float) -> Pair
     """Return :func:`row_pairs` of chosen ranked detections, (N,) bool, with indices of ranked detections."""
     rows, size = native(at.matches.ranked.rows), len(at.columns["detection_labels"])
     flags = arrays.full(size, False, chosen)
-    flags[arrays.take(rows, arrays.places(chosen))] = True
+    flags[arrays.take(rows, arrays.true_indices(chosen))] = True
     pairs = row_pairs(at, flags, truths, least)
     rank = native(pairs.detection.new_empty(size))
-    rank[rows] = arrays.steps(len(rows), rows)
+    rank[rows] = arrays.arange_like(len(rows), rows)
     return pairs._replace(detection=arrays.tensor(arrays.take(rank, native(pairs.detection))))
 
 
@@ -45,13 +45,13 @@ def row_pairs(at: MatchesAt, chosen: Any, truths: Any, least: float) -> Pairs:
         truths: (G,) int64 rows of the ground truths, ascending, native.
         least: the least IoU.
     """
-    both = ((arrays.places(chosen), "detections_per_image"), (truths, "ground_truths_per_image"))
+    both = ((arrays.true_indices(chosen), "detections_per_image"), (truths, "ground_truths_per_image"))
     edges = [arrays.below(x, segments.from_counts(native(at.columns[side]))) for x, side in both]
     width, many = (x[1:] - x[:-1] for x in edges)
     some = (width > 0) & (many > 0)
     places = [x[arrays.repeat(some, y)] for (x, _), y in zip(both, (width, many), strict=True)]
     width, many = width[some], many[some]
-    group = arrays.tensor(arrays.repeat(arrays.steps(len(width), width), width))
+    group = arrays.tensor(arrays.repeat(arrays.arange_like(len(width), width), width))
     first, width = (arrays.tensor(arrays.repeat(x, many)) for x in (segments.from_zero(width)[:-1], width))
     rows, truths, no_crowd = map(arrays.tensor, (*places, arrays.full(len(places[1]), False, some)))
     pair_iou = swap_sides(at.settings.similarity(at.columns, at.iou_type, rows, truths, no_crowd))
@@ -101,7 +101,7 @@ class Outcomes:
     def fixable(self) -> Tensor:
         """(M,) errors of class or place that concern an undetected ground truth."""
         outcome, truth, detected = map(native, (self.outcome, self.truth, self.detected))
-        rows = arrays.places((outcome == CLASSIFICATION) | (outcome == LOCALIZATION))
+        rows = arrays.true_indices((outcome == CLASSIFICATION) | (outcome == LOCALIZATION))
         return arrays.tensor(rows[~detected[truth[rows]]])
 
     @cached_property
@@ -145,7 +145,9 @@ def outcomes_of(at: MatchesAt, background: float) -> Outcomes:
         background: the lower threshold, at most the upper one.
     """
     outcomes = _initial_outcomes(at)
-    pairs = _ranked_pairs(at, native(outcomes.outcome) == BACKGROUND, arrays.places(native(outcomes.valid)), background)
+    pairs = _ranked_pairs(
+        at, native(outcomes.outcome) == BACKGROUND, arrays.true_indices(native(outcomes.valid)), background
+    )
     return _classify_errors(outcomes, *_best_truths(outcomes, pairs), (background, at.iou_threshold))
 
 
@@ -191,7 +193,7 @@ def _initial_outcomes(at: MatchesAt) -> Outcomes:
     matched, hit = (
         native(matches.criteria.threshold_flags(x, 0, index)) for x in (matches.matched, matches.true_positive)
     )
-    pair, rows = arrays.places(matched), native(partners.rows)
+    pair, rows = arrays.true_indices(matched), native(partners.rows)
     detection, row, is_hit = native(matches.at)[pair], rows[native(partners.truth)[pair]], hit[pair]
     outcome = xp.where(native(matches.inside)[0], BACKGROUND, IGNORED)
     outcome[detection] = xp.where(is_hit, HIT, IGNORED)
@@ -213,12 +215,12 @@ def _best_truths(outcomes: Outcomes, pairs: Pairs) -> tuple[Any, list[tuple[Any,
     detection, row, iou = map(native, pairs)
     flags = arrays.full(len(outcomes.outcome), False, native(outcomes.detected))
     flags[detection] = True
-    some = arrays.places(flags)
+    some = arrays.true_indices(flags)
     own = native(outcomes.at.matches.ranked.category)[detection] == native(outcomes.truth_category)[row]
     key = arrays.take(segments.running_counts(flags), detection) + ~own * len(some)
     best = arrays.full(2 * len(some), 0, iou)
     arrays.raise_to(best, key, iou)
-    equal = arrays.places(iou == best[key])
+    equal = arrays.true_indices(iou == best[key])
     first = arrays.full(len(best), -len(outcomes.valid), row)
     arrays.raise_to(first, key[equal], -row[equal])
     return some, [(best[side], -first[side]) for side in (slice(len(some)), slice(len(some), None))]
@@ -238,7 +240,7 @@ def _classify_errors(
     outcome, truth, iou = map(native, (outcomes.outcome, outcomes.truth, outcomes.iou))
     left = arrays.full(len(some), True, native(outcomes.detected))
     for kind, applies, (overlap, row) in rules:
-        chosen = arrays.places(applies & left)
+        chosen = arrays.true_indices(applies & left)
         left[chosen], at = False, some[chosen]
         outcome[at], truth[at], iou[at] = kind, row[chosen], overlap[chosen]
     return outcomes

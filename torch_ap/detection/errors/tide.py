@@ -93,10 +93,10 @@ def curve_without_ties(hit: Any, counted: Any, offsets: Any, m: Any) -> HitCurve
         m: (S,) int64 numbers of relevant items.
     """
     hit, counted, offsets, m = map(native, (hit, counted, offsets, m))
-    at, items = arrays.places(hit), segments.running_counts(counted)
+    at, items = arrays.true_indices(hit), segments.running_counts(counted)
     ranking, above = segments.ids_at(at, offsets), arrays.take(items, offsets)
     ends = segments.from_counts(segments.count(ranking, len(m)))
-    hits_above = arrays.steps(len(at), at) - arrays.take(ends, ranking)
+    hits_above = arrays.arange_like(len(at), at) - arrays.take(ends, ranking)
     items_above = segments.as_int64(arrays.take(items, at) - arrays.take(above, ranking))
     ones = arrays.namespace(at).ones_like(hits_above)
     n = segments.as_int64(above[1:] - above[:-1])
@@ -141,11 +141,11 @@ class _Fixes:
 
     def _curve(self) -> HitCurve:
         """Return the rankings without fixes, then with each kind fixed: K of each, concatenated."""
-        xp, codes = arrays.namespace(self.outcome), arrays.steps(len(_KINDS), self.outcome)[:, None]
+        xp, codes = arrays.namespace(self.outcome), arrays.arange_like(len(_KINDS), self.outcome)[:, None]
         wrong = self.outcome == codes + outcomes.CLASSIFICATION
         mended = wrong & native(self.detections.fixed)
         left = self.counted & ~wrong
-        moved, others = self._moved_hits(left[0], arrays.places(mended[0]))
+        moved, others = self._moved_hits(left[0], arrays.true_indices(mended[0]))
         same, there = (self.hit, self.counted), (self.hit | mended[1:], left[1:] | mended[1:])
         rows = zip(same, moved, there, same, (self.hit, self.hit), same, strict=True)
         hit, counted = (xp.concatenate([x.reshape(-1) for x in row]) for row in rows)
@@ -176,14 +176,14 @@ class _Fixes:
         low, equal = arrays.below(keys, own), arrays.below(keys, own + 1)
         lift = segments.as_int64(segments.running_counts(keys[1:] != keys[:-1]))
         lift *= int(rows.max()) + 1 if len(rows) else 0  # larger than their number if some detections are not ranked
-        among = arrays.below(lift + rows, lift[arrays.at_most(low, len(rows) - 1)] + rows[which])
+        among = arrays.below(lift + rows, lift[arrays.clamp_max(low, len(rows) - 1)] + rows[which])
         return low + (equal > low) * (among - low)
 
 
 def _insert_set_flags(flags: Any, places: Any) -> Any:
     """Return (2, N) flags with additional set flags, each inserted before an index; N is the end; native."""
     old = arrays.full(flags.shape[1] + len(places), True, flags)
-    old[places + arrays.steps(len(places), places)] = False
+    old[places + arrays.arange_like(len(places), places)] = False
     out = arrays.namespace(old).stack([~old, ~old])
     out[:, old] = flags
     return out

@@ -170,7 +170,7 @@ class ResampledRankings:
         image, counted, starts, ends, lists, truth_image, truths = self._columns
         row_weights, hits, changes = arrays.native(weights), self.hits, self.changes
         times_of_hits = arrays.take(row_weights, hits.image)
-        flat = arrays.places(times_of_hits.reshape(-1) > 0)
+        flat = arrays.true_indices(times_of_hits.reshape(-1) > 0)
         # with a single row, all indices are in row 0, which saves a pass to add it
         row: Any = 0 if len(row_weights) == 1 else segments.ids(segments.from_counts((times_of_hits > 0).sum(1)))
         hit = flat - row * times_of_hits.shape[1]

@@ -428,7 +428,7 @@ def any_broken(flags: Sequence[Tensor | None]) -> Tensor | None:
 def image_ids(counts: Tensor) -> Tensor:
     """Return the image index of each row from the rows per image, (rows,) int64."""
     lengths = native(counts)
-    return arrays.tensor(arrays.repeat(arrays.steps(len(lengths), lengths), lengths))
+    return arrays.tensor(arrays.repeat(arrays.arange_like(len(lengths), lengths), lengths))
 
 
 def label_flags(labels: Tensor) -> Tensor | None:

@@ -73,9 +73,9 @@ class Criteria:
     @cached_property
     def _prefixes(self) -> Tensor:
         """The criteria of the 0, 1, ..., T lowest thresholds: (W, T + 1) int64."""
-        reached = arrays.steps(len(self.thresholds) + 1, native(self.rank)) * self.ranges
-        words = arrays.steps(self.word_count, reached)[:, None] * _BITS
-        return arrays.tensor((1 << arrays.at_most(arrays.at_least(reached - words, 0), _BITS)) - 1)
+        reached = arrays.arange_like(len(self.thresholds) + 1, native(self.rank)) * self.ranges
+        words = arrays.arange_like(self.word_count, reached)[:, None] * _BITS
+        return arrays.tensor((1 << arrays.clamp_max(arrays.clamp_min(reached - words, 0), _BITS)) - 1)
 
     def passed(self, iou: Tensor, word: int) -> Tensor:
         """Return the criteria of a word whose threshold each IoU reaches, (P,) int64."""
@@ -100,7 +100,7 @@ class Criteria:
     def _word_bits(self) -> tuple[Tensor, Tensor]:
         """The word index and the bit of each threshold and area range: (T, A) int64 each."""
         rank = native(self.rank)
-        criterion = rank[:, None] * self.ranges + arrays.steps(self.ranges, rank)
+        criterion = rank[:, None] * self.ranges + arrays.arange_like(self.ranges, rank)
         return arrays.tensor(criterion // _BITS), arrays.tensor(1 << criterion % _BITS)
 
     @cached_property
@@ -202,7 +202,7 @@ class _Block:
         width = int(count.max())
         if width == 1:
             return cls(first[:, None], arrays.take(truth, first)[:, None], None)
-        column = arrays.steps(width, first)
+        column = arrays.arange_like(width, first)
         inside = None if width == int(count.min()) else column < count[:, None]
         pairs = _clear_missing(first[:, None] + column, inside)
         columns = preferred_columns(arrays.take(iou, pairs), inside)
@@ -227,7 +227,7 @@ class _Block:
             return reached
         xp = arrays.namespace(reached)
         ignored = reached & arrays.take(skipped, self.truth)
-        return xp.stack([reached ^ ignored, ignored], 1) if arrays.some(ignored != 0) else reached[:, None]
+        return xp.stack([reached ^ ignored, ignored], 1) if arrays.any_true(ignored != 0) else reached[:, None]
 
 
 def _schedule(count: Any, group: Any) -> tuple[list[Any], list[tuple[int, int, int]]]:
@@ -242,7 +242,7 @@ def _schedule(count: Any, group: Any) -> tuple[list[Any], list[tuple[int, int, i
         in order: number of the block, first and end of the step's detections in it.
     """
     opening, length = segments.runs(group)
-    step = arrays.steps(len(group), group) - arrays.repeat(opening, length)
+    step = arrays.arange_like(len(group), group) - arrays.repeat(opening, length)
     steps, bounds = int(step.max()) + 1, _bounds_of_blocks(int(count.max()), count)
     block = arrays.below(bounds, count)
     key, size = block * steps + step, len(bounds) * steps
@@ -305,7 +305,7 @@ def preferred_columns(iou: Any, inside: Any) -> Any:
         if inside is not None:
             iou = np.where(inside, iou, -np.inf)
         ordered = np.take_along_axis(iou, np.maximum(columns, 0), 1)
-        wrong = arrays.places((ordered[:, 1:] > ordered[:, :-1]).any(1))
+        wrong = arrays.true_indices((ordered[:, 1:] > ordered[:, :-1]).any(1))
         columns[wrong] = width - 1 - (-iou[wrong, ::-1]).argsort(axis=1, kind="stable")
     return columns
 
@@ -319,13 +319,13 @@ def _assign(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteri
         number: _Block.from_rows(first[x], count[x], truth, iou, len(crowd)) for number, x in enumerate(rows) if len(x)
     }
     used_up = None
-    if arrays.some(native(crowd)):  # the criteria whose matches use up each ground truth: none for crowds
+    if arrays.any_true(native(crowd)):  # the criteria whose matches use up each ground truth: none for crowds
         used_up = arrays.full(len(crowd) + 1, -1, truth)
         used_up[: len(crowd)][native(crowd)] = 0
     for word in range(criteria.word_count):
         passed = native(criteria.passed(pairs.iou, word))
         ignored = native(skipped)[word]
-        ignored = arrays.joined(ignored, ignored[:1])  # any value for the dummy ground truth
+        ignored = arrays.join(ignored, ignored[:1])  # any value for the dummy ground truth
         choices = {number: block.choices(passed, ignored) for number, block in blocks.items()}
         free = arrays.full(len(ignored), -1, truth)
         for number, low, high in steps:
@@ -338,7 +338,7 @@ def _assign(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteri
             free[truths] = before ^ (match if used_up is None else match & arrays.take(used_up, truths))
         for number, block in blocks.items():
             match = (choices[number][:, 0] if number else choices[number]).reshape(-1)
-            places = arrays.places(match)
+            places = arrays.true_indices(match)
             native(matched)[word, arrays.take(block.pairs.reshape(-1), places)] = arrays.take(match, places)
 
 

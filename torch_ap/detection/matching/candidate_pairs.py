@@ -96,7 +96,7 @@ def rank(
     by_group = native(order.stable_argsort(arrays.tensor(group), images * categories))
     place = native(torch.empty_like(rows))
     place[by_group] = places_in_runs(arrays.take(group, by_group))
-    if most is not None and arrays.some(place >= most):
+    if most is not None and arrays.any_true(place >= most):
         within = place < most
         by_group = (within.cumsum(0) - 1)[by_group[within[by_group]]]
         at, category, group, place = (x[within] for x in (at, category, group, place))
@@ -118,9 +118,9 @@ def find_candidates(ranked: Ranked, truth_group: Tensor, groups: int) -> Candida
     detection_group = arrays.take(native(ranked.group), native(ranked.by_group))
     group = arrays.take(ordered, start)
     low, end = (arrays.below(detection_group, x) for x in (group, group + 1))
-    run = arrays.repeat(arrays.steps(len(group), group), end - low)
+    run = arrays.repeat(arrays.arange_like(len(group), group), end - low)
     inside = arrays.take(low - (end - low).cumsum(0) + (end - low), run)
-    inside += arrays.steps(len(inside), inside)
+    inside += arrays.arange_like(len(inside), inside)
     columns = ((native(ranked.by_group), inside), (start, run), (count, run))
     rows, first, width = (arrays.tensor(arrays.take(*x)) for x in columns)
     return Candidates(rows, first, width, truths, arrays.tensor(ordered))
@@ -194,7 +194,7 @@ def _block_pairs(
     """Yield the pairs of consecutive detections; large groups are computed block by block."""
     width = native(candidates.width)
     start, rows = segments.runs(native(candidates.first))
-    large = arrays.places(arrays.take(width, start) * rows >= _BLOCK)
+    large = arrays.true_indices(arrays.take(width, start) * rows >= _BLOCK)
     last = 0
     for low, high in zip(arrays.take(start, large).tolist(), arrays.take(start + rows, large).tolist(), strict=True):
         if last < low:
@@ -212,7 +212,7 @@ def _chunks(candidates: Candidates, rows: slice = slice(None)) -> Iterator[tuple
     """Yield the detection and the ground truth of all pairs within groups, chunk by chunk."""
     width = native(candidates.width)[rows]
     end = width.cumsum(0)
-    shift, number = native(candidates.first)[rows] - end + width, arrays.steps(len(end), end)
+    shift, number = native(candidates.first)[rows] - end + width, arrays.arange_like(len(end), end)
     size = _PAIRS_A_CHUNK.get(candidates.width.device.type, _PAIRS_A_CHUNK_ON_DEVICE)
     marks = range(size, int(end[-1]) if len(end) else 0, size)
     edges = arrays.below(end, native(candidates.width.new_tensor(marks)) + 1).tolist() if marks else []
@@ -220,7 +220,7 @@ def _chunks(candidates: Candidates, rows: slice = slice(None)) -> Iterator[tuple
     for edge in sorted({*edges, len(end)} - {0}):
         detection = arrays.repeat(number[last:edge], width[last:edge])
         truth = arrays.take(shift, detection) + (end[last - 1] if last else 0)
-        truth += arrays.steps(len(truth), truth)
+        truth += arrays.arange_like(len(truth), truth)
         yield arrays.tensor(detection + rows.start if rows.start else detection), arrays.tensor(truth)
         last = edge
 
@@ -238,4 +238,4 @@ def descending(scores: Tensor) -> Tensor:
 def places_in_runs(groups: Any) -> Any:
     """Count the equal values before each of the sorted native values, (N,)."""
     start, length = segments.runs(groups)
-    return arrays.steps(len(groups), start) - arrays.repeat(start, length)
+    return arrays.arange_like(len(groups), start) - arrays.repeat(start, length)

@@ -105,7 +105,7 @@ class Matches:
         if self.relevant_of_all is not None:
             return self.relevant_of_all
         category, valid = native(self.truth_category), native(self.valid)
-        counts = [segments.count(arrays.take(category, arrays.places(flags)), self.categories) for flags in valid]
+        counts = [segments.count(arrays.take(category, arrays.true_indices(flags)), self.categories) for flags in valid]
         return arrays.tensor(arrays.namespace(valid).stack(counts))
 
     @cached_property
@@ -117,7 +117,7 @@ class Matches:
     def edges(self) -> Tensor:
         """The start and end of the detections of each category: (K + 1,) int64."""
         category = native(self.ranked.category)
-        return arrays.tensor(arrays.below(category, arrays.steps(self.categories + 1, category)))
+        return arrays.tensor(arrays.below(category, arrays.arange_like(self.categories + 1, category)))
 
     @cached_property
     def images(self) -> tuple[Tensor, Tensor]:
@@ -195,10 +195,10 @@ class Matches:
     def hits(self, area: int, most: int) -> Tensor:
         """Count the true positives in one area range among the first ``most`` detections of each group: (T, K)."""
         at = native(self.at)
-        early = arrays.places(arrays.take(native(self.ranked.place), at) < most)
+        early = arrays.true_indices(arrays.take(native(self.ranked.place), at) < most)
         true_positive = self.criteria.range_flags(arrays.tensor(arrays.take(native(self.true_positive), early)), area)
         category = arrays.take(native(self.ranked.category), arrays.take(at, early))
-        edges = arrays.below(category, arrays.steps(self.categories + 1, category))
+        edges = arrays.below(category, arrays.arange_like(self.categories + 1, category))
         counts = arrays.take(segments.running_counts(native(true_positive)), edges)
         return arrays.tensor(segments.as_int64(counts[:, 1:] - counts[:, :-1]))
 
@@ -261,11 +261,11 @@ class Matches:
         events = self._latest.get((area, threshold))
         if events is None:
             flags = (self.criteria.threshold_flags(x, area, threshold) for x in (self.matched, self.true_positive))
-            matched, pairs = (arrays.places(native(x)) for x in flags)
+            matched, pairs = (arrays.true_indices(native(x)) for x in flags)
             detections, hits = (arrays.take(native(self.at), x) for x in (matched, pairs))
             uncounted = ~native(self.inside)[area]
             uncounted[detections], uncounted[hits] = True, False
-            events = Events(*map(arrays.tensor, (pairs, hits, arrays.places(uncounted))))
+            events = Events(*map(arrays.tensor, (pairs, hits, arrays.true_indices(uncounted))))
             self._latest.clear()
             self._latest[area, threshold] = events
         return events

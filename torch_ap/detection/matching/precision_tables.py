@@ -118,13 +118,15 @@ def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
     ranked_category, at = native(matches.ranked.category), native(matches.at)
     matched, true_positive = native(matches.matched), native(matches.true_positive)
     category = arrays.take(ranked_category, at)
-    first = arrays.below(ranked_category, arrays.steps(matches.categories, category))
+    first = arrays.below(ranked_category, arrays.arange_like(matches.categories, category))
     present, xp, columns = native(present), arrays.namespace(at), []
     number = (present.reshape(-1).cumsum(0) - 1).reshape(present.shape)
     for area, here, ranking in zip(areas, present, number, strict=True):
         inside = native(matches.inside)[area]
         counting = matched * arrays.take(inside, at)
-        kept = arrays.places(matches.criteria.has_range(counting | true_positive, area) & arrays.take(here, category))
+        kept = arrays.true_indices(
+            matches.criteria.has_range(counting | true_positive, area) & arrays.take(here, category)
+        )
         hit, match = (
             native(matches.criteria.range_flags(arrays.tensor(arrays.take(words, kept)), area)).view(xp.int8)
             for words in (true_positive, counting)

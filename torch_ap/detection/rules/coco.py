@@ -131,7 +131,7 @@ def _matches(
     valid = native(settings.inside(area)) & ~native(ignored)
     skipped = criteria.spread(~valid)
     matched = assignment.greedy(pairs, candidates.group, skipped, crowd, criteria)
-    matched_pairs = arrays.places((native(matched) != 0).any(0))
+    matched_pairs = arrays.true_indices((native(matched) != 0).any(0))
     at = _take(candidates.ranked, native(_take(pairs.detection, matched_pairs)))
     by_rank = native(order.stable_argsort(at, len(ranked.rows)))
     at, matched_pairs = _take(at, by_rank), matched_pairs[by_rank]

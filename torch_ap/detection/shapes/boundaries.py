@@ -70,7 +70,7 @@ def _boundaries(edges: Any, lengths: Any, sizes: Any, near: Any) -> tuple[Any, A
     # + 1 separates the last edge of a mask from the first edge of the next
     pixels = segments.from_counts(height * width + 1)
     outer = edges + segments.repeat(pixels[:-1], lengths)
-    if arrays.some(outer[1:] == outer[:-1]):
+    if arrays.any_true(outer[1:] == outer[:-1]):
         values = arrays.tensor(outer)
         first = segments.run_starts(values)
         count = first.diff(append=first.new_tensor([len(values)]))
@@ -91,24 +91,24 @@ def _column_runs(edges: Any, lengths: Any, height: Any) -> tuple[Any, Any, Any, 
     start, end, rows = edges[::2], edges[1::2], arrays.take(height, mask)
     first = start // rows
     count = (end - 1) // rows - first + 1
-    run, before = segments.repeat(arrays.steps(len(count), count), count), segments.from_counts(count)[:-1]
-    column = arrays.steps(len(run), run) + arrays.take(first - before, run)
+    run, before = segments.repeat(arrays.arange_like(len(count), count), count), segments.from_counts(count)[:-1]
+    column = arrays.arange_like(len(run), run) + arrays.take(first - before, run)
     mask, rows = arrays.take(mask, run), arrays.take(rows, run)
     start, end = arrays.take(start, run) - column * rows, arrays.take(end, run) - column * rows
-    return mask, column, arrays.at_least(start, 0), xp.minimum(end, rows)
+    return mask, column, arrays.clamp_min(start, 0), xp.minimum(end, rows)
 
 
 def _inner_runs(mask: Any, column: Any, begin: Any, stop: Any, near: Any) -> tuple[Any, Any, Any, Any]:
     """Return the parts of the runs of columns that are farther than ``near`` from the outside, in the same order."""
     begin, stop = begin + arrays.take(near, mask), stop - arrays.take(near, mask)
-    remaining = arrays.places(begin < stop)
+    remaining = arrays.true_indices(begin < stop)
     mask, column, begin, stop = (arrays.take(x, remaining) for x in (mask, column, begin, stop))
     # The lines are the columns of all masks from the first to the last, and one empty column after the last. No step
     # goes beyond it: a step is at most as wide as the window, and all columns of a window have runs.
     offset, first = _line_offsets(mask, column, len(near))
     line, of_line = arrays.take(offset[:-1] - first, mask) + column, segments.ids(offset)
     width = near * 0 + 1
-    while arrays.some(width <= 2 * near):
+    while arrays.any_true(width <= 2 * near):
         move = arrays.namespace(width).minimum(width, 2 * near + 1 - width)
         moves = arrays.take(move, arrays.take(of_line, line))
         line, begin, stop = _intersect_runs(line, begin, stop, moves, len(of_line))
@@ -120,7 +120,7 @@ def _inner_runs(mask: Any, column: Any, begin: Any, stop: Any, near: Any) -> tup
 def _line_offsets(mask: Any, column: Any, size: int) -> tuple[Any, Any]:
     """Return the (N + 1,) offsets of the lines of each mask, and the (N,) first column of each."""
     count = segments.count(mask, size)
-    runs, filled = segments.from_counts(count), arrays.places(count > 0)
+    runs, filled = segments.from_counts(count), arrays.true_indices(count > 0)
     first, lines = count * 0, count * 0
     first[filled] = arrays.take(column, arrays.take(runs, filled))
     lines[filled] = arrays.take(column, arrays.take(runs, filled + 1) - 1) + 2 - arrays.take(first, filled)
@@ -132,12 +132,12 @@ def _intersect_runs(line: Any, begin: Any, stop: Any, move: Any, lines: int) -> 
     xp, count = arrays.namespace(line), segments.count(line, lines)
     target = line + move
     partners = arrays.take(count, target)
-    run = segments.repeat(arrays.steps(len(line), line), partners)
+    run = segments.repeat(arrays.arange_like(len(line), line), partners)
     partner = arrays.take(segments.from_counts(count), target) - segments.from_counts(partners)[:-1]
-    partner = arrays.take(partner, run) + arrays.steps(len(run), run)
+    partner = arrays.take(partner, run) + arrays.arange_like(len(run), run)
     begin = xp.maximum(arrays.take(begin, run), arrays.take(begin, partner))
     stop = xp.minimum(arrays.take(stop, run), arrays.take(stop, partner))
-    overlapping = arrays.places(begin < stop)
+    overlapping = arrays.true_indices(begin < stop)
     line = arrays.take(line, arrays.take(run, overlapping))
     return line, arrays.take(begin, overlapping), arrays.take(stop, overlapping)
 

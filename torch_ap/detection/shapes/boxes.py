@@ -268,5 +268,5 @@ def pairs_above(d: Tensor, g: Tensor, value: Tensor, least: float) -> tuple[Tens
 
 def _filter(flags: Any, *columns: Any) -> tuple[Any, ...]:
     """Return the values of columns where the flags are true."""
-    places = arrays.places(flags)
+    places = arrays.true_indices(flags)
     return tuple(arrays.take(column, places) for column in columns)

@@ -117,7 +117,7 @@ class _Poses:
         for axis in (0, 1):
             inside = arrays.take(self.low[0][axis], d_rows) <= arrays.take(high[axis], g_rows)
             inside &= arrays.take(self.high[0][axis], d_rows) >= arrays.take(low[axis], g_rows)
-            places = arrays.places(inside)
+            places = arrays.true_indices(inside)
             d_rows, g_rows = arrays.take(d_rows, places), arrays.take(g_rows, places)
         return arrays.tensor(d_rows), arrays.tensor(g_rows)
 
@@ -131,7 +131,7 @@ class _Poses:
 
     def _similarity(self, d: Any, g: Any, least: float) -> Any:
         """Return the similarity of a chunk of pairs."""
-        boxed = arrays.places(arrays.take(self.boxed, g))
+        boxed = arrays.true_indices(arrays.take(self.boxed, g))
         e, y = (self._axis_distances(axis, d, g, boxed) for axis in (0, 1))
         e *= e
         y *= y
@@ -150,7 +150,7 @@ class _Poses:
         if len(boxed):
             low, high = (arrays.take(side[1][axis], g[boxed])[:, None] for side in (self.low, self.high))
             points = _select_rows(self.points[0][axis], d[boxed])
-            distances[boxed] = arrays.at_least(low - points, 0) + arrays.at_least(points - high, 0)
+            distances[boxed] = arrays.clamp_min(low - points, 0) + arrays.clamp_min(points - high, 0)
         return distances
 
 

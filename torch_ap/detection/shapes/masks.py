@@ -63,16 +63,16 @@ def _unsorted_edges(inside: Any) -> tuple[Any, ...]:
     """
     count, height, width = inside.shape
     size, pixels = height * width + 1, inside.reshape(count, height * width)
-    below = arrays.places((pixels[:, width:] != pixels[:, :-width]).reshape(-1))
+    below = arrays.true_indices((pixels[:, width:] != pixels[:, :-width]).reshape(-1))
     line = below // width
     mask = line // max(1, height - 1)
-    across = arrays.places((pixels[:, 1:width] != pixels[:, -width:-1]).reshape(-1))
+    across = arrays.true_indices((pixels[:, 1:width] != pixels[:, -width:-1]).reshape(-1))
     mask_across = across // max(1, width - 1)
     return (
         mask * size + (below - line * width) * height + line - mask * (height - 1) + 1,
         mask_across * size + (across - mask_across * (width - 1) + 1) * height,
-        arrays.places(pixels[:, 0]) * size,
-        arrays.places(pixels[:, -1]) * size + size - 1,
+        arrays.true_indices(pixels[:, 0]) * size,
+        arrays.true_indices(pixels[:, -1]) * size + size - 1,
     )
 
 
@@ -98,7 +98,7 @@ class Masks:
 
     def __init__(self, edges: Tensor, lengths: Tensor, sizes: Tensor) -> None:
         height, width = native(sizes[:, 0]), native(sizes[:, 1])
-        self.edges, self.lengths, self.height = native(edges), native(lengths), arrays.at_least(height, 1)
+        self.edges, self.lengths, self.height = native(edges), native(lengths), arrays.clamp_min(height, 1)
         self.reach = int((height * width).max()) + 1 if len(sizes) else 1
         self.start = segments.from_counts(self.lengths)
         self.pixels = _pixels_before_runs(self.edges)
@@ -110,14 +110,14 @@ class Masks:
         """Return an edge of each mask, (N,); 0 for an empty mask."""
         if not len(self.edges):
             return index * 0
-        edges = arrays.take(self.edges, arrays.at_most(index, len(self.edges) - 1))
+        edges = arrays.take(self.edges, arrays.clamp_max(index, len(self.edges) - 1))
         return segments.as_int64(edges) * (self.lengths > 0)
 
     def edges_of(self, masks: Any) -> Any:
         """Return the concatenated edges of some masks; all methods take and return native values."""
         lengths = arrays.take(self.lengths, masks)
         places = segments.repeat(arrays.take(self.start, masks) - segments.from_counts(lengths)[:-1], lengths)
-        places += arrays.steps(len(places), places)
+        places += arrays.arange_like(len(places), places)
         return arrays.take(self.edges, places)
 
     def columns(self, masks: Any) -> tuple[Any, Any]:
@@ -130,7 +130,7 @@ class Masks:
         """Count the inside pixels of some nonempty masks below a pixel count each."""
         xp, beyond = arrays.namespace(masks), pixel >= arrays.take(self.last, masks)
         counts = xp.where(beyond, arrays.take(native(self.area), masks), 0)
-        within = arrays.places(~beyond & (pixel > arrays.take(self.first, masks)))
+        within = arrays.true_indices(~beyond & (pixel > arrays.take(self.first, masks)))
         counts[within] = self._search_pixels_below(arrays.take(masks, within), arrays.take(pixel, within))
         return counts
 
@@ -143,8 +143,8 @@ class Masks:
             middle = (low + high) // 2
             begun = arrays.take(self.edges, 2 * xp.minimum(middle, high - 1)) < pixel
             low, high = xp.where(begun & (low < high), middle + 1, low), xp.where(begun, high, middle)
-        last = arrays.take(self.edges, 2 * arrays.at_least(low - 1, 0) + 1)
-        beyond = xp.where(low > first, arrays.at_least(last - pixel, 0), 0)
+        last = arrays.take(self.edges, 2 * arrays.clamp_min(low - 1, 0) + 1)
+        beyond = xp.where(low > first, arrays.clamp_min(last - pixel, 0), 0)
         return arrays.take(self.pixels, low) - arrays.take(self.pixels, first) - beyond
 
 
@@ -179,16 +179,16 @@ def coco_pairs(detections: Masks, truths: Masks, crowd: Tensor) -> Spanned:
         d_area = arrays.take(areas[0], d)
         total = d_area + arrays.take(areas[1], g) - inter
         union = arrays.namespace(d).where(arrays.take(crowds, g), d_area, total)
-        return segments.as_float64(inter) / segments.as_float64(arrays.at_least(union, 1))
+        return segments.as_float64(inter) / segments.as_float64(arrays.clamp_min(union, 1))
 
     def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
         d_rows, g_rows = native(d), native(g)
         # upper bounds of the intersection, by areas and then by areas in common columns, exclude most pairs
         for bound in (_smaller_area, _smaller_area_in_columns) if least > 0 else ():
-            places = arrays.places(iou(d_rows, g_rows, bound(detections, truths, d_rows, g_rows)) >= least)
+            places = arrays.true_indices(iou(d_rows, g_rows, bound(detections, truths, d_rows, g_rows)) >= least)
             d_rows, g_rows = arrays.take(d_rows, places), arrays.take(g_rows, places)
         value = iou(d_rows, g_rows, _intersections(detections, truths, d_rows, g_rows))
-        places = arrays.places(value >= least)
+        places = arrays.true_indices(value >= least)
         d, g, value = (arrays.tensor(arrays.take(x, places)) for x in (d_rows, g_rows, value))
         return d, g, value
 
@@ -236,7 +236,7 @@ def _intersect_chunk(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
     in one or in none, according to the number of open runs: two, one or none.
     """
     reach, keys = 2 * max(detections.reach, truths.reach), []
-    pair = arrays.steps(len(d), d) * reach
+    pair = arrays.arange_like(len(d), d) * reach
     if isinstance(pair, np.ndarray) and len(d) * reach <= np.iinfo(np.int32).max:
         pair = pair.astype(np.int32)  # half the memory to sort
     counts = arrays.take(detections.lengths, d), arrays.take(truths.lengths, g)
@@ -247,7 +247,7 @@ def _intersect_chunk(detections: Masks, truths: Masks, d: Any, g: Any) -> Any:
         key[1::2] += 1  # the ends of runs, as masks have even numbers of edges
         keys.append(key)
     ordered = merge_sorted(*keys)
-    inside_both = arrays.places(_open_runs(ordered) == 2)
+    inside_both = arrays.true_indices(_open_runs(ordered) == 2)
     common = (arrays.take(ordered, inside_both + 1) >> 1) - (arrays.take(ordered, inside_both) >> 1)
     offsets = segments.from_counts(counts[0] + counts[1])
     return segments.total(segments.as_int64(common), arrays.namespace(inside_both).searchsorted(inside_both, offsets))
@@ -263,7 +263,7 @@ def _open_runs(ordered: Any) -> Any:
 
 def merge_sorted(first: Any, second: Any) -> Any:
     """Merge two ascending columns; NumPy's stable sort detects and merges sorted runs."""
-    values = arrays.joined(first, second)
+    values = arrays.join(first, second)
     if isinstance(values, Tensor):
         return values.sort().values
     values.sort(kind="stable")

@@ -41,11 +41,11 @@ _MOST_AT_ONCE = 1 << 20  # terms
 def _first_groups(curve: Any) -> tuple[Any, Any, Any, Any]:
     """Return the rankings with a hit, and the hits, items and items above of the first group with a hit of each."""
     starts = curve.offsets[:-1]
-    if not arrays.some(curve.hits == 0):
-        ranking = arrays.places(curve.offsets[1:] > starts)
+    if not arrays.any_true(curve.hits == 0):
+        ranking = arrays.true_indices(curve.offsets[1:] > starts)
         entries = starts[ranking]
     else:
-        entries = arrays.places(curve.hits > 0)
+        entries = arrays.true_indices(curve.hits > 0)
         owner = curve.segment[entries]
         new = arrays.namespace(owner).ones_like(owner, dtype=bool)
         new[1:] = owner[1:] != owner[:-1]
@@ -57,7 +57,7 @@ def _first_groups(curve: Any) -> tuple[Any, Any, Any, Any]:
 def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: Any) -> Any:
     """Return E[1 / (t0 + X); t0 + X <= k] of each group. Most groups contain one item and need no sum."""
     value = arrays.namespace(above).where(above < k, 1 / (above + 1), 0)
-    tied = arrays.places((items > 1) & (above < k))
+    tied = arrays.true_indices((items > 1) & (above < k))
     if len(tied):
         value[tied] = _mean(hits[tied], items[tied], above[tied], k[tied], reciprocal=True)
     return value
@@ -66,9 +66,9 @@ def _mean_reciprocal_rank(hits: Any, items: Any, above: Any, k: Any) -> Any:
 def _chance_of_hit(hits: Any, items: Any, above: Any, k: Any) -> Any:
     """Return P(t0 + X <= k) of each group: 0 or 1 unless a group of misses and hits straddles k."""
     value = segments.as_float64(above < k)
-    cut = arrays.places((above < k) & (k <= above + (items - hits)))
+    cut = arrays.true_indices((above < k) & (k <= above + (items - hits)))
     if len(cut):
-        value[cut] = arrays.at_most(_mean(hits[cut], items[cut], above[cut], k[cut], reciprocal=False), 1)
+        value[cut] = arrays.clamp_max(_mean(hits[cut], items[cut], above[cut], k[cut], reciprocal=False), 1)
     return value
 
 
@@ -81,10 +81,10 @@ def _mean(hits: Any, items: Any, above: Any, k: Any, *, reciprocal: bool) -> Any
     places = xp.minimum(items - hits + 1, k - above)
     value = (harmonic_difference(above, places) if reciprocal else places) / items  # one hit, anywhere
     terms = xp.where(hits > 1, xp.minimum(places, xp.ceil(_ENOUGH * items / hits)), 0)
-    powers = arrays.at_least(xp.frexp(terms - 1)[1], _NARROWEST)
+    powers = arrays.clamp_min(xp.frexp(terms - 1)[1], _NARROWEST)
     for power in xp.unique(powers[terms > 0]).tolist():
-        step = arrays.steps(1 << power, items)
-        for rows in _blocks(arrays.places((terms > 0) & (powers == power)), max(1, _MOST_AT_ONCE >> power)):
+        step = arrays.arange_like(1 << power, items)
+        for rows in _blocks(arrays.true_indices((terms > 0) & (powers == power)), max(1, _MOST_AT_ONCE >> power)):
             columns = (x[rows][:, None] for x in (hits, items, above, terms))
             value[rows] = _sum(*columns, step=step, reciprocal=reciprocal)
     return value
@@ -167,7 +167,7 @@ class AtRank(Measure):
         native = curve.native
         k = cut_rank(self.top_k, native)
         if k is None or self.adaptive_k or self.ratio == "fall_out":
-            k = segments.as_float64(native.n if k is None else arrays.at_most(native.n, k))
+            k = segments.as_float64(native.n if k is None else arrays.clamp_max(native.n, k))
         if self.ratio == "f_beta":
             value = counts.counts_at_rank(native, k, ties=self.ties).f_beta(self.beta)
             return arrays.tensor(arrays.namespace(value).where(native.m > 0, value, torch.nan))

@@ -109,7 +109,7 @@ class NormalizedDCG(Measure):
     def values(self, curve: HitCurve) -> Tensor:
         """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
         gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
-        return arrays.tensor(arrays.at_most(gain / self.ideal(curve), 1))
+        return arrays.tensor(arrays.clamp_max(gain / self.ideal(curve), 1))
 
     def values_of_lists(self, rankings: Sequence[FewHits]) -> list[float] | None:
         """Return the value of each short ranking; None for many gains, and for gains that are not the grades."""
@@ -136,7 +136,7 @@ class NormalizedDCG(Measure):
         native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
         offsets = segments.from_counts(native.m)
         single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
-        place = arrays.steps(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
+        place = arrays.arange_like(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
         gains = gains * single[place]
         return segments.total(gains * (place < self.top_k) if isinstance(self.top_k, int) else gains, offsets)
 
@@ -148,7 +148,7 @@ class NormalizedDCG(Measure):
         """Return the factor of all gains of each group, (E,); None if the place inside the group counts."""
         items, above = curve.items, curve.items_above
         where, k = arrays.namespace(items).where, rank_per_entry(cut_rank(self.top_k, curve), curve.offsets)
-        tied = () if curve.untied else arrays.places(items > 1)
+        tied = () if curve.untied else arrays.true_indices(items > 1)
         if len(tied) and self.rule.is_ordered:
             return None
         depth = curve.n.item(0) if curve.single else int(curve.n.max())
@@ -166,7 +166,7 @@ class NormalizedDCG(Measure):
     def _order_gains(self, curve: Any, gains: Any, hits_above: Any) -> tuple[Any, Any]:
         """Return the gains in the order of the tie rule, and the discount of each."""
         group = segments.ids(hits_above)
-        nth = arrays.steps(len(group), hits_above) - hits_above[:-1][group]
+        nth = arrays.arange_like(len(group), hits_above) - hits_above[:-1][group]
         first = curve.items_above + self.rule.hit_places(curve.hits, curve.items)[0]
         ascending = torch.argsort(arrays.tensor(gains), descending=bool(self.rule.hits_first))
         sequence = order.stable_argsort(segments.pick(arrays.tensor(group), ascending), len(curve.items))
@@ -181,7 +181,7 @@ class NormalizedDCG(Measure):
 
 def _discount_of_end(depth: int, above: Any, places: Any) -> Any:
     """Return the discount of the last place that counts, times the number of places that count."""
-    end = arrays.at_least(above + segments.as_int64(places) - 1, 0)
+    end = arrays.clamp_min(above + segments.as_int64(places) - 1, 0)
     return discounts(depth, above)[end] * segments.as_float64(places)
 
 

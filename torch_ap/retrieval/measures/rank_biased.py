@@ -85,9 +85,9 @@ class RankBiasedPrecision(Measure):
         places = items if k is None else places_within(items, above, k)
         if rule.is_threshold:
             inside = rule.hits_within(hits, items, places)
-            return inside * (1 - self.p) * self.p ** arrays.at_least(above + places - 1, 0)
+            return inside * (1 - self.p) * self.p ** arrays.clamp_min(above + places - 1, 0)
         first, last = rule.hit_places(hits, items)
-        size, last = arrays.at_least(last - first, 1), arrays.maximum(arrays.minimum(last, places), first)
+        size, last = arrays.clamp_min(last - first, 1), arrays.maximum(arrays.minimum(last, places), first)
         return hits / size * (self.p ** (above + first) - self.p ** (above + last))
 
 

@@ -39,7 +39,7 @@ def _expected_misses(u: Any, misses: Any) -> Any:
 
 
 def _grouped_misses(u: Any, misses: Any) -> Any:
-    return arrays.namespace(u).where(misses > 0, u * u / (2 * arrays.at_least(misses, 1e-300)), 0)
+    return arrays.namespace(u).where(misses > 0, u * u / (2 * arrays.clamp_min(misses, 1e-300)), 0)
 
 
 _MISSES_BELOW: dict[str, Callable[[Any, Any], Any]] = {  # u and f of a group to the misses below each of its hits
@@ -140,11 +140,11 @@ class AUROC(Measure):
         if rank is None:
             value = self._area(native.offsets, hits, items, items_above - hits_above, n - native.hits_seen)
             return arrays.tensor(self._fill(value, native, native.hits_seen > 0))
-        n = arrays.at_most(n, rank)
+        n = arrays.clamp_max(n, rank)
         k = rank_per_entry(rank, native.offsets)
         places = places_within(items, items_above, k)
         inside = self.rule.hits_within(hits, items, places)
-        if self.rule.is_random and arrays.some((places > 0) & (places < items)):
+        if self.rule.is_random and arrays.any_true((places > 0) & (places < items)):
             return arrays.tensor(self._mean(native, (hits, items, hits_above, items_above), places, n))
         hits_inside = segments.total(inside, native.offsets)
         value = self._area(native.offsets, inside, places, items_above - hits_above, n - hits_inside)
@@ -156,8 +156,8 @@ class AUROC(Measure):
         total = segments.each_entry(misses, offsets)
         part = self.max_fpr if self.max_fpr is not None and self.max_fpr < 1 else 1.0
         reached = total * part
-        below = arrays.at_least(reached - misses_above - inside, 0)
-        u = arrays.at_least(arrays.namespace(hits).minimum(inside, reached - misses_above), 0)
+        below = arrays.clamp_min(reached - misses_above - inside, 0)
+        u = arrays.clamp_min(arrays.namespace(hits).minimum(inside, reached - misses_above), 0)
         area = segments.total(hits * (below + _MISSES_BELOW[self.ties](u, inside)), offsets) / (
             segments.total(hits, offsets) * misses
         )
