@@ -112,17 +112,6 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def is_first_process() -> bool:
-    """Whether this is the first process of a group, or the only one."""
-    import torch
-    from torchmetrics.utilities.prints import rank_zero_only
-
-    if getattr(rank_zero_only, "rank", 0):
-        return False
-    group = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return not group or torch.distributed.get_rank() == 0
-
-
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn, on process 0 only, at the line that called this package."""
     from torchmetrics.utilities.prints import rank_zero_only

@@ -202,7 +202,10 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, *, m: Tensor | 
     relevant, on_cpu = order.as_flags(relevant), scores.is_cpu
     if on_cpu and offsets.shape[0] == 2 and scores.shape[0] <= few_items.FEW_ITEMS:
         return _count_ranking(scores, relevant, m)
-    curve = many_rankings.from_runs(scores, relevant, offsets, m) if on_cpu else None
+    curve = None
+    if on_cpu:
+        few = few_items.rankings(scores, relevant, offsets.numpy(), m)
+        curve = few or many_rankings.from_runs(scores, relevant, offsets, m)
     if curve is None and on_cpu and scores.element_size() <= order.KEYED_BYTES:
         curve = many_rankings.from_any_order(scores, relevant, segments.ids(offsets), offsets.diff(), m)
     return curve or _from_packed_keys(scores, relevant, segments.ids(offsets), offsets, m)

@@ -34,9 +34,6 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         m: (S,) relevant items of each ranking, if there are more than were ranked.
     """
     bounds = offsets.numpy()
-    curve = few_items.rankings(scores, relevant, bounds, m)
-    if curve is not None:
-        return curve
     lengths = bounds[1:] - bounds[:-1]
     width = int(lengths.max(initial=0))
     if width * len(lengths) > _MOST_PADDING * len(scores):

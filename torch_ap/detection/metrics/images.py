@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, cached, checks, tensors
 from torch_ap.core.base.class_names import ClassNames, check_names, label_names, unique_label_names
-from torch_ap.core.base.messages import is_first_process, warn_caller
+from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.metric import exchange, samples
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.exchange import Ranks, Route
@@ -144,6 +144,16 @@ def _warn_of_cause(settings: Any, columns: Columns, results: Mapping[str, Any]) 
     if cause is not None:
         warn_caller(f"the value is low: {cause}", UserWarning)
     return cause is None
+
+
+def is_first_process() -> bool:
+    """Whether this is the first process of a group, or the only one."""
+    from torchmetrics.utilities.prints import rank_zero_only
+
+    if getattr(rank_zero_only, "rank", 0):
+        return False
+    group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not group or torch.distributed.get_rank() == 0
 
 
 def _is_sanity_check() -> bool:
