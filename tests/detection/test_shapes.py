@@ -98,7 +98,7 @@ def check_voc(kind, preds, target, threshold, *, strict, eleven):
     found = voc_mean_average_precision(
         *(preds, target),
         **DRAWN[kind][1],
-        iou_threshold=threshold,
+        iou_thresholds=threshold,
         strict=strict,
         interpolation="11-point" if eleven else "all-points",
         class_metrics=True,
@@ -141,7 +141,7 @@ def test_scenes_equal_their_similarities(kind):
 
     check_function(coco_mean_average_precision, target, area_ranges={"small": (0, 32**2), "large": (96**2, 1e10)})
     difficult = [{"difficult": image.pop("iscrowd"), **image} for image in target]
-    check_function(voc_mean_average_precision, difficult, iou_threshold=[0.0, 0.3, 0.5])
+    check_function(voc_mean_average_precision, difficult, iou_thresholds=[0.0, 0.3, 0.5])
 
 
 def turned(count, r, *, place=100.0, size=40.0):

@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+from torch.nn import Module
+
 from torch_ap.core.base.messages import warn_caller
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=Module)
 
 
 def renamed_keywords(**current_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -46,14 +49,25 @@ def renamed_keywords(**current_names: str) -> Callable[[Callable[P, R]], Callabl
     return decorate
 
 
-def renamed_attribute(former: str, current: str) -> property:
-    """Return a property that reads an attribute by its former name, with a warning."""
+def renamed_attributes(**current_names: str) -> Callable[[type[T]], type[T]]:
+    """Return a decorator of a module class whose instances accept the former names of attributes, with a warning.
 
-    def read(self: Any) -> Any:
-        warn_caller(f"`{former}` is deprecated: use `{current}`", FutureWarning)
-        return getattr(self, current)
+    Former names are not properties, because ``torch.jit`` reads all properties of a module.
+    """
 
-    return property(read, doc=f"Former name of ``{current}``.")
+    def decorate(cls: type[T]) -> type[T]:
+        inherited: Any = cls.__getattr__
+
+        def find(self: Any, name: str) -> Any:
+            if name not in current_names:
+                return inherited(self, name)
+            warn_caller(f"`{name}` is deprecated: use `{current_names[name]}`", FutureWarning)
+            return getattr(self, current_names[name])
+
+        cls.__getattr__ = find  # type: ignore[method-assign]
+        return cls
+
+    return decorate
 
 
 def former_names(

@@ -146,7 +146,6 @@ class ImageSample(Sample):
         return {"confidence_level": confidence_level, "interpolation": self.interpolation, "resampling": resampling}
 
 
-@renamed_keywords(batch="chunk_size")
 @dataclass(frozen=True, eq=False)
 class SlicedSample(Sample):
     """Samples of slices of the images, by name.

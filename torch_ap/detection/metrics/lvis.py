@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
+from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
@@ -15,6 +15,7 @@ from torch_ap.detection.rules.coco import Report
 from torch_ap.detection.rules.lvis import Frequency, lvis_settings_of, usual_limit
 
 
+@renamed_attributes(fixed="ap_fixed")
 class LVISMeanAveragePrecision(CocoMetric):
     """LVIS's mean AP and AR; see :func:`torch_ap.functional.lvis_mean_average_precision` for formula and arguments.
 
@@ -59,8 +60,6 @@ class LVISMeanAveragePrecision(CocoMetric):
             "check_values": "validate_args",
         }
     )
-
-    fixed = renamed_attribute("fixed", "ap_fixed")
 
     @renamed_keywords(fixed="ap_fixed", area_as_given="use_given_area")
     def __init__(

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
+from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.metrics import diagnosis, tables
@@ -42,6 +42,7 @@ def _rename_threshold(method: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
+@renamed_attributes(distance_threshold="distance_thresholds")
 class NuScenesMeanAveragePrecision(VocMetric):
     """nuScenes' mean AP; see :func:`torch_ap.functional.nuscenes_mean_average_precision` for formula and arguments.
 
@@ -93,7 +94,6 @@ class NuScenesMeanAveragePrecision(VocMetric):
         """
         self._add(*self._inputs.validate(preds, target), sample_ids)
 
-    distance_threshold = renamed_attribute("distance_threshold", "distance_thresholds")
     curve = _rename_threshold(VocMetric.curve)
     per_class = renamed_keywords(batch="chunk_size")(_rename_threshold(tables.per_class))
     per_image = _rename_threshold(tables.per_image)

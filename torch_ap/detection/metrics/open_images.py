@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
+from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
 from torch_ap.core.base.options import BoxFormat, GroupOf, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.hierarchy import Parents
@@ -13,6 +13,7 @@ from torch_ap.detection.metrics.voc import VocMetric
 from torch_ap.detection.rules.open_images import OpenImagesSettings, open_images_settings_of
 
 
+@renamed_attributes(iou_threshold="iou_thresholds")
 class OpenImagesMeanAveragePrecision(VocMetric):
     """Open Images' mean AP; see :func:`torch_ap.functional.open_images_mean_average_precision`.
 
@@ -48,7 +49,6 @@ class OpenImagesMeanAveragePrecision(VocMetric):
     _shown_arguments = ("box_format", "iou_thresholds", "group_of")
 
     errors = diagnosis.errors
-    iou_threshold = renamed_attribute("iou_threshold", "iou_thresholds")
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
 

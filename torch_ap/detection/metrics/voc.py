@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, check_names
-from torch_ap.core.base.deprecated import renamed_attribute, renamed_keywords
+from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.curves.record import Curve
@@ -118,6 +118,7 @@ class VocMetric(DetectionMetric):
         return matches, labels, {"ap": self._settings.average_precision(matches.curve(0)).mean(0)}
 
 
+@renamed_attributes(iou_threshold="iou_thresholds")
 class VOCMeanAveragePrecision(VocMetric):
     """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
 
@@ -150,7 +151,6 @@ class VOCMeanAveragePrecision(VocMetric):
     _shown_arguments = ("box_format", "iou_thresholds", "interpolation")
 
     errors = diagnosis.errors
-    iou_threshold = renamed_attribute("iou_threshold", "iou_thresholds")
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
 
