@@ -86,7 +86,7 @@ def average_precision_score(
     weight = None if sample_weight is None else column_or_1d(_without_tensor("sample_weight", sample_weight))
     kind = type_of_target(truth, input_name="y_true")
     if kind not in ("binary", "multiclass", "multilabel-indicator"):
-        raise ValueError(f"`y_true` must hold labels or indicators, got {kind}")
+        raise ValueError(f"`y_true` must contain labels or indicators, got {kind}")
     check_consistent_length(truth, given_scores, weight)
     options: dict[str, Any] = {
         "top_k": top_k,
@@ -192,8 +192,7 @@ def _positive(truth: Any, pos_label: Any) -> Any:
         return 1
     if len(classes) != 2:
         raise ValueError(
-            f"`pos_label` must be given where `y_true` does not hold two labels, got {len(classes)}: "
-            f"{classes[:3].tolist()}"
+            f"`pos_label` is required unless `y_true` has two labels, got {len(classes)}: {classes[:3].tolist()}"
         )
     return classes[1]
 
@@ -209,5 +208,5 @@ def _indicators(truth: Any, labels: Any, scores: Tensor) -> Tensor:
     indicators = truth[:, None] == classes
     unknown = ~indicators.any(1)
     if unknown.any():
-        raise_invalid("y_true", "must hold the labels of `labels`", truth[unknown][0])
+        raise_invalid("y_true", "must contain the labels of `labels`", truth[unknown][0])
     return torch.from_numpy(indicators)

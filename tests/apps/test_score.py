@@ -523,7 +523,7 @@ FAULTS = {
     "a column like it": ("score,y\n1,1\n", ("socre", "y"), "x.csv: has no column 'socre'; did you mean 'score'?;"),
     "other case": ("Score,y\n1,1\n", ("score", "y"), "did you mean 'Score'?"),
     "two columns": ("s,s,y\n1,1,1\n", ("s", "y"), "x.csv: must have one column 's', got 2"),
-    "no number": ("s,y\n1,1\nx,0\n", ("s", "y"), "x.csv, row 2: column 's' must hold numbers, got 'x'"),
+    "no number": ("s,y\n1,1\nx,0\n", ("s", "y"), "x.csv, row 2: column 's' must contain numbers, got 'x'"),
     "no value": ("s,y\n1,1\n,0\n", ("s", "y"), "x.csv, row 2: column 's' must have a value, got none"),
     "NaN": (
         "s,y\nnan,1\n1,0\n",
@@ -541,7 +541,7 @@ FAULTS = {
         ("s", "y"),
         "x.csv, row 2: must have 2 columns, got 1",
     ),
-    "no rows": ("s,y\n", ("s", "y"), "x.csv: must hold rows, but has none"),
+    "no rows": ("s,y\n", ("s", "y"), "x.csv: must contain rows, but has none"),
     "nothing": ("", ("s", "y"), "x.csv: must begin with a line of the columns' names, but is empty"),
     "Latin-1": (b"s,\xfc\n1,1\n", ("s", "y"), "x.csv, line 1: must be UTF-8 text"),
 }
@@ -566,9 +566,9 @@ def test_binary_faults(tmp_path, score):
     for preds, message in (
         ("s", "x.npz, row 2: column 's' must not contain NaN"),
         ("long", "x.npz: its arrays 'long', 'y' must be of equal length"),
-        ("o", "x.npz: 'o' must hold numbers or text of shape (N,), or (N, C) by rows, got object"),
+        ("o", "x.npz: 'o' must contain numbers or text of shape (N,), or (N, C) by rows, got object"),
         ("deep", "got float64 of shape (2, 2, 2)"),
-        ("text", "x.npz: column 'text' must hold numbers, got string"),
+        ("text", "x.npz: column 'text' must contain numbers, got string"),
     ):
         assert message in score(tmp_path / "x.npz", "--preds", preds, "--target", "y", status=2).err
     for form in ("parquet", "npz", "arrow"):
@@ -577,7 +577,7 @@ def test_binary_faults(tmp_path, score):
         assert f"x.csv: broken {form} file (" in said
     ragged = pa.table({"s": pa.array([[1.0], [1.0, 2.0]]), "y": [0, 1]})
     said = score(write(ragged, tmp_path / "r.parquet"), "--preds", "s", "--target", "y", status=2).err
-    assert "r.parquet, row 2: column 's' must hold lists of one length, 1, got 2" in said
+    assert "r.parquet, row 2: column 's' must contain lists of one length, 1, got 2" in said
 
 
 HUGE = 3 << 20  # more than one block
@@ -601,27 +601,32 @@ MISREAD = {  # file, its text, further arguments, message
         "x.csv",
         "s,y\n1,1\n9007199254740993,0\n",
         (),
-        "row 2: column 's' must hold numbers that float64 holds",
+        "row 2: column 's' must contain numbers that float64 represents",
     ),
-    "infinite in CSV": ("x.csv", "s,y\n1,1\n1e400,0\n", (), "row 2: column 's' must hold numbers that float64 holds"),
+    "infinite in CSV": (
+        "x.csv",
+        "s,y\n1,1\n1e400,0\n",
+        (),
+        "row 2: column 's' must contain numbers that float64 represents",
+    ),
     "large in JSON": (
         "x.jsonl",
         '{"s": 1, "y": 1}\n{"s": 9007199254740993, "y": 0}\n',
         (),
-        "row 2: column 's' must hold numbers that float64 holds, got 9007199254740993",
+        "row 2: column 's' must contain numbers that float64 represents, got 9007199254740993",
     ),
     "too large for JSON": (
         "x.jsonl",
         '{"s": 1, "y": 1}\n{"s": 1e400, "y": 0}\n',
         (),
-        "row 2: column 's' must hold numbers that float64 holds, got 1e400",
+        "row 2: column 's' must contain numbers that float64 represents, got 1e400",
     ),
-    "lists": ("x.jsonl", '{"s": 1, "y": [1]}\n', (), "row 1: column 'y' must hold one value per row, got [1]"),
+    "lists": ("x.jsonl", '{"s": 1, "y": [1]}\n', (), "row 1: column 'y' must contain one value per row, got [1]"),
     "ragged": (
         "x.jsonl",
         '{"s": [1, 2], "y": 1}\n{"s": [1], "y": 0}\n',
         (),
-        "row 2: column 's' must hold lists of one len",
+        "row 2: column 's' must contain lists of one len",
     ),
     "surrogate": (
         "x.jsonl",
@@ -678,15 +683,15 @@ def test_broken_arrays_and_footers_are_errors_with_the_name_of_the_file(tmp_path
         (
             "s.npy",
             npy(right.replace("f8", "c16")),
-            "must hold numbers or text of shape (N,), or (N, C) by rows, got complex128",
+            "must contain numbers or text of shape (N,), or (N, C) by rows, got complex128",
         ),
     ):
         _zipped(tmp_path / "x.npz", {member: data, "y.npy": npy(right)})
         assert message in score(tmp_path / "x.npz", *SY, status=2).err
     np.savez(tmp_path / "big.npz", s=np.array([2**64 - 1, 2**64 - 2], np.uint64), y=[1, 0])
-    assert "row 1: column 's' must hold numbers below 2^63" in score(tmp_path / "big.npz", *SY, status=2).err
+    assert "row 1: column 's' must contain numbers below 2^63" in score(tmp_path / "big.npz", *SY, status=2).err
     np.savez(tmp_path / "wide.npz", s=np.ones(2), y=[[1], [0]])
-    assert "column 'y' must hold one value per row" in score(tmp_path / "wide.npz", *SY, status=2).err
+    assert "column 'y' must contain one value per row" in score(tmp_path / "wide.npz", *SY, status=2).err
     np.savez(tmp_path / "nan.npz", s=np.ones(2), y=[1, np.nan])
     assert "row 2: column 'y' must have a value" in score(tmp_path / "nan.npz", *SY, "--pos-label", 1, status=2).err
     whole = Path(write(pa.table({"s": [1.0, 2.0], "y": [1, 0]}), tmp_path / "x.parquet")).read_bytes()
@@ -707,7 +712,7 @@ def test_integers_next_to_fractions_must_be_exact_in_float64(tmp_path, score):
     path = write(pa.table(table), tmp_path / "x.parquet")
     for bins in ((), ("--bins", "8")):
         said = score(path, "--preds", "t", "s", "--target", "y", "--normalization", "none", *bins, status=2).err
-        assert "x.parquet, row 1: column 's' must hold numbers that float64 holds" in said
+        assert "x.parquet, row 1: column 's' must contain numbers that float64 represents" in said
         assert said.endswith(f"got {2**53 + 1}\n")
     path = write(pa.table({**table, "s": [2**53, 3, 7]}), tmp_path / "x.parquet")
     found = score(path, "--preds", "t", "s", "--target", "y", "--normalization", "none", "--per-class", "--json")

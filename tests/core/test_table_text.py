@@ -237,5 +237,5 @@ def test_the_command_names_row_column_and_literal(tmp_path, capsys, monkeypatch)
                 patch.setitem(sys.modules, "pyarrow", None)
             assert main.main(["score", str(path), "--preds", "s", "--target", "y"]) == 2
         message = capsys.readouterr().err
-        assert f"x.{suffix}, row 2: column 's' must hold numbers that float64 holds, got " in message
+        assert f"x.{suffix}, row 2: column 's' must contain numbers that float64 represents, got " in message
         assert literal[:20] in message

@@ -357,7 +357,7 @@ def test_voc_folders(voc, truths, detections, capsys):
     ("name", "text", "message"),
     [
         ("images/one.txt", "cat 0.9 1 2 3", r"one.txt, line 1: must contain a name and 5 numbers"),
-        ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt, line 2: box must hold finite numbers"),
+        ("images/one.txt", "\ncat 0.9 1 2 3 x", r"one.txt, line 2: box must contain finite numbers"),
         ("images/three_cat.txt", "three 0.9 1 2 3 4", r"three_cat.txt, line 1: unknown image 'three'"),
         ("images/x_cat.txt", "oen 0.9 1 2 3 4", r"unknown image 'oen'; did you mean 'one'\?.*of class 'cat'"),
         (

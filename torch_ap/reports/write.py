@@ -131,7 +131,7 @@ def _check(metric: object, path: Path, other: object, system_names: Any) -> None
         raise_invalid("system_names", "must be two different names", system_names)
     for name, system in (("metric", metric), ("other", other)):
         if isinstance(system, RankingMetric) and not system.update_called:
-            raise ValueError(f"`{name}` must have been updated: it holds nothing to report")
+            raise ValueError(f"`{name}` must have been updated: it contains nothing to report")
 
 
 def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:

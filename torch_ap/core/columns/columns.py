@@ -62,7 +62,7 @@ class Block(NamedTuple):
         values = self._converted(fields, float, "a number")
         for literal in np.unique(fields[literals.doubtful_places(values)]).tolist():
             if not literals.is_represented(literal.decode(), float(literal)):
-                self._fail(int((fields == literal).argmax()), literal, "a number that float64 holds")
+                self._fail(int((fields == literal).argmax()), literal, "a number that float64 represents")
         if np.isnan(values).any():
             place = int(np.isnan(values).argmax())
             self._fail(place, fields[place], "a number")

@@ -146,9 +146,9 @@ def _number(path: str | Path, name: str, row: int, text: str) -> float | None:
     try:
         return literals.parse(text)
     except ValueError:
-        rule = "must hold numbers"
+        rule = "must contain numbers"
     except OverflowError:
-        rule = "must hold numbers that float64 holds"
+        rule = "must contain numbers that float64 represents"
     raise ValueError(f"{path}, row {row}: column {short_repr(name)} {rule}, got {short_repr(text)}")
 
 
@@ -223,7 +223,7 @@ def _kind(value: Any, number: bool, where: str) -> str:
     if isinstance(value, list) and number:
         return _NUMBERS
     if isinstance(value, list | dict) or (isinstance(value, str) and number):
-        rule = "must hold numbers" if number else "must hold one value per row"
+        rule = "must contain numbers" if number else "must contain one value per row"
         raise ValueError(f"{where} {rule}, got {short_repr(value)}")
     return _NUMBER if number else {str: _TEXT, bool: _BOOL, int: _INTEGER}.get(type(value), _NUMBER)
 
@@ -309,7 +309,7 @@ def _check_value(value: Any, kind: str, where: str) -> Any:
         return [_check_value(x, _NUMBER, where) for x in value]
     is_inexact = kind == _NUMBER and type(value) is int and not literals.represents_integer(value)
     if is_inexact or isinstance(value, literals.Unrepresented):
-        raise ValueError(f"{where} must hold numbers that float64 holds, got {short_repr(value)}")
+        raise ValueError(f"{where} must contain numbers that float64 represents, got {short_repr(value)}")
     fits = {
         _NUMBER: type(value) in (int, float),
         _INTEGER: type(value) is int and -(1 << 63) <= value < 1 << 63,

@@ -172,7 +172,7 @@ def _chunks(archive: zipfile.ZipFile, name: str, path: str | Path) -> Iterator[A
             raise ValueError(f"{path}: {short_repr(name)} must be an array of NumPy's format 1 or 2") from None
         wide = dtype.kind in "cVO" or (dtype.kind == "f" and dtype.itemsize > 8) or not dtype.itemsize
         if wide or len(shape) not in (1, 2) or (by_columns and len(shape) == 2):
-            rule = "must hold numbers or text of shape (N,), or (N, C) by rows"
+            rule = "must contain numbers or text of shape (N,), or (N, C) by rows"
             order = " by columns" if by_columns else ""
             raise ValueError(f"{path}: {short_repr(name)} {rule}, got {dtype} of shape {shape}{order}")
         width = int(np.prod(shape[1:])) * dtype.itemsize
@@ -265,7 +265,7 @@ class Table:
                 yield self._columns(batch, row)
                 row += batch.num_rows
         if row == 1:
-            raise ValueError(f"{self.path}: must hold rows, but has none")
+            raise ValueError(f"{self.path}: must contain rows, but has none")
         positive = self.pos_label
         if positive is not None and len(self.labels) > 1 and not any(_is_same(x, positive) for x in self.labels):
             hint = suggest_name(positive, self.labels)
@@ -298,7 +298,11 @@ class Table:
             for name, column in zip(self.preds, columns, strict=True):
                 exact = column == column.to(torch.float64).to(column.dtype)
                 self._check(
-                    exact, name, row, "must hold numbers that float64 holds, as other columns are fractions", column
+                    exact,
+                    name,
+                    row,
+                    "must contain numbers that float64 represents, as other columns are fractions",
+                    column,
                 )
         return _stack(columns)
 
@@ -328,17 +332,17 @@ class Table:
         try:
             values, lengths = flat_numbers(column)
         except TypeError as kind:
-            raise ValueError(f"{self.path}: column {short_repr(name)} must hold numbers, got {kind}") from None
+            raise ValueError(f"{self.path}: column {short_repr(name)} must contain numbers, got {kind}") from None
         shape: tuple[int, ...] = (batch.num_rows,)
         if lengths is not None:
             width = self._widths.setdefault(name, int(lengths[0]))
-            rule = f"must hold lists of one length, {width or 'at least 1'}"
+            rule = f"must contain lists of one length, {width or 'at least 1'}"
             self._check(torch.from_numpy((lengths == width) & (width > 0)), name, row, rule, lengths)
             shape = (batch.num_rows, width)
         if values.dtype == np.uint64 and (large := values >= 1 << 63).any():
             place = int(large.argmax())
             width = shape[1] if len(shape) == 2 else 1
-            self._fail(name, row + place // width, "must hold numbers below 2^63", values[place])
+            self._fail(name, row + place // width, "must contain numbers below 2^63", values[place])
         values = values.astype(_WIDER.get(values.dtype.str[1:], values.dtype)).reshape(shape)
         if np.isnan(values).any():
             place = int(np.isnan(values).reshape(batch.num_rows, -1).any(1).argmax())
@@ -349,7 +353,7 @@ class Table:
         """Return the (N,) int64 results of a rule, which is called once per distinct value of a column."""
         encoded = distinct_values(self._complete_column(batch, name, row))
         if encoded is None:
-            raise ValueError(f"{self.path}: column {short_repr(name)} must hold one value per row, got lists")
+            raise ValueError(f"{self.path}: column {short_repr(name)} must contain one value per row, got lists")
         at, values = encoded
         results = np.zeros(len(values), np.int64)
         for place in np.unique(at).tolist():  # a dictionary may contain unused values

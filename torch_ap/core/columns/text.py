@@ -125,11 +125,11 @@ def numbers(words: Sequence[str], where: str, name: str) -> list[float]:
         values = list(map(literals.parse, words))
     except OverflowError:
         got = short_repr(" ".join(words))
-        raise ValueError(f"{where}: {name} must hold numbers that float64 holds, got {got}") from None
+        raise ValueError(f"{where}: {name} must contain numbers that float64 represents, got {got}") from None
     except ValueError:
         values = [math.nan]
     if not all(map(math.isfinite, values)):
-        raise ValueError(f"{where}: {name} must hold finite numbers, got {short_repr(' '.join(words))}")
+        raise ValueError(f"{where}: {name} must contain finite numbers, got {short_repr(' '.join(words))}")
     return values
 
 
