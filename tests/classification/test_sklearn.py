@@ -143,7 +143,7 @@ def test_repeated_splits_compare_by_the_corrected_t(data):
 
 
 def test_bad_labels():
-    with pytest.raises(ValueError, match="`pos_label` must be given"):
+    with pytest.raises(ValueError, match="`pos_label` is required"):
         average_precision_score(["a", "a"], [0.1, 0.2], pos_label=None)
     for labels, unknown in ((["a", "b"], "c"), ([0, 1], 2), ([-1, 1], "1")):
         with pytest.raises(ValueError, match=r"`pos_label` must be one of the labels .* got "):

@@ -47,7 +47,7 @@ def binary_curve(
         name: name of the system or class, for plots and tables.
 
     Returns:
-        :class:`Curve`.
+        :class:`~torch_ap.curves.Curve`.
 
     Raises:
         TypeError, ValueError: for an invalid argument.
@@ -90,7 +90,7 @@ def multiclass_curve(
     nan_strategy: NanStrategy = "error",
     class_names: Sequence[str] | None = None,
 ) -> list[Curve]:
-    """Return the :class:`Curve` of each class against the rest.
+    """Return the :class:`~torch_ap.curves.Curve` of each class against the rest.
 
     Args:
         preds: (N, C, ...) floating or integer scores.
@@ -109,7 +109,7 @@ def multiclass_curve(
         class_names: (C,) different names; None for 0 to C - 1.
 
     Returns:
-        (C,) :class:`Curve`, with the class as ``name``.
+        (C,) :class:`~torch_ap.curves.Curve`, with the class as ``name``.
 
     Raises:
         TypeError, ValueError: for an invalid argument.
@@ -151,7 +151,7 @@ def multilabel_curve(
     nan_strategy: NanStrategy = "error",
     class_names: Sequence[str] | None = None,
 ) -> list[Curve]:
-    """Return the :class:`Curve` of each label.
+    """Return the :class:`~torch_ap.curves.Curve` of each label.
 
     Args:
         preds: (N, L, ...) floating or integer scores.
@@ -170,7 +170,7 @@ def multilabel_curve(
         class_names: (L,) different names; None for 0 to L - 1.
 
     Returns:
-        (L,) :class:`Curve`, with the label as ``name``.
+        (L,) :class:`~torch_ap.curves.Curve`, with the label as ``name``.
 
     Raises:
         TypeError, ValueError: for an invalid argument.

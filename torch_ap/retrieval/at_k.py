@@ -316,7 +316,7 @@ def retrieval_precision_recall_curve(
         **options: see :func:`torch_ap.functional.retrieval_average_precision`.
 
     Returns:
-        :class:`PrecisionRecallAtK` of (K,) tensors for (D,) scores, else of (Q, K) tensors and (K,) ranks.
+        ``PrecisionRecallAtK`` of (K,) tensors for (D,) scores, else of (Q, K) tensors and (K,) ranks.
 
     Raises:
         TypeError, ValueError: if an argument breaks one of these rules; the message names the argument.

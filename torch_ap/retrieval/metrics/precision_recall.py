@@ -82,7 +82,7 @@ class RetrievalPrecisionRecallCurve(RankedCurve):
         """Return precision and recall at each rank, aggregated over the queries so far.
 
         Returns:
-            :class:`torch_ap.retrieval.PrecisionRecallAtK` of (K,) tensors, float32, or float64 for float64 scores.
+            ``PrecisionRecallAtK`` of (K,) tensors, float32, or float64 for float64 scores.
 
         Raises:
             ValueError: for an undefined measure or a missing query, if the setting is "error".
