@@ -63,7 +63,6 @@ def allowed_values(option: Any) -> tuple[Any, ...]:
 
 
 Settings = TypeVar("Settings")
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def settings_from(make: Callable[..., Settings], arguments: Mapping[str, Any]) -> Settings:
@@ -74,19 +73,6 @@ def settings_from(make: Callable[..., Settings], arguments: Mapping[str, Any]) -
         arguments: arguments by name, such as ``locals()`` of a public function or ``__init__``.
     """
     return make(**{name: arguments[name] for name in _parameter_names(make) if name in arguments})
-
-
-def passes_keywords_to(other: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Return a decorator that replaces ``**keywords`` in a signature by the keyword-only parameters of ``other``."""
-
-    def decorate(function: Function) -> Function:
-        parameters = dict(inspect.signature(function).parameters)
-        parameters.popitem()
-        own = inspect.Signature(list((parameters | {**inspect.signature(other).parameters, **parameters}).values()))
-        function.__signature__ = own  # type: ignore[attr-defined]
-        return function
-
-    return decorate
 
 
 @functools.cache

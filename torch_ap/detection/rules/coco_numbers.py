@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.arrays import native
-from torch_ap.core.base.options import passes_keywords_to
+from torch_ap.core.base.options import with_keywords_of
 from torch_ap.core.measures import interpolation
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -135,7 +135,7 @@ def default_settings(iou_type: Kind | tuple[Kind, ...]) -> CocoSettings:
     return settings_of(box_format=geometry_of(first).formats[0], iou_type=iou_type)
 
 
-@passes_keywords_to(shape_settings_of)
+@with_keywords_of(shape_settings_of)
 def settings_of(
     *,
     iou_thresholds: list[float] | None = None,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.arrays import native
-from torch_ap.core.base.options import passes_keywords_to
+from torch_ap.core.base.options import with_keywords_of
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.images import Columns, DetectionInputs
 from torch_ap.detection.matching import candidate_pairs
@@ -206,7 +206,7 @@ def sample_recalls(hits: int, total: int) -> list[int]:
     return out
 
 
-@passes_keywords_to(settings_of_one_kind)
+@with_keywords_of(settings_of_one_kind)
 def kitti_settings_of(
     *,
     iou_threshold: float,

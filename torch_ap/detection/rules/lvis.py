@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import is_int64
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import passes_keywords_to
+from torch_ap.core.base.options import with_keywords_of
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.federated import NEGATIVE, NOT_EXHAUSTIVE, FederatedInputs, is_among
 from torch_ap.detection.inputs.images import Columns, Kind, image_ids
@@ -147,7 +147,7 @@ def usual_limit(ap_fixed: bool) -> int:
     return 10_000 if ap_fixed else 300
 
 
-@passes_keywords_to(settings_of)
+@with_keywords_of(settings_of)
 def lvis_settings_of(
     *,
     max_detections: int | None,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import GroupOf, allowed_values, passes_keywords_to
+from torch_ap.core.base.options import GroupOf, allowed_values, with_keywords_of
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.hierarchy import ROW, Hierarchy, Parents, expand_images
 from torch_ap.detection.inputs.images import Columns, Images
@@ -113,7 +113,7 @@ class OpenImagesSettings(VocSettings):
         return *best, matched, true_positive
 
 
-@passes_keywords_to(voc_settings_of)
+@with_keywords_of(voc_settings_of)
 def open_images_settings_of(
     *,
     iou_type: str,

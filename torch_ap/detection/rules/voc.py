@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import VOCInterpolation, allowed_values, passes_keywords_to
+from torch_ap.core.base.options import VOCInterpolation, allowed_values, with_keywords_of
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.interpolation import recall_levels
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -189,7 +189,7 @@ def ordered_matches(
     )
 
 
-@passes_keywords_to(shape_settings_of)
+@with_keywords_of(shape_settings_of)
 def settings_of_one_kind(*, iou_type: Kind, **shapes: Any) -> ShapeSettings:
     """Return :func:`shape_settings_of` after checking that ``iou_type`` is one kind of shape."""
     settings = shape_settings_of(iou_type=iou_type, **shapes)
@@ -198,7 +198,7 @@ def settings_of_one_kind(*, iou_type: Kind, **shapes: Any) -> ShapeSettings:
     return settings
 
 
-@passes_keywords_to(settings_of_one_kind)
+@with_keywords_of(settings_of_one_kind)
 def voc_settings_of(
     *,
     iou_thresholds: float | Sequence[float],
