@@ -125,7 +125,7 @@ class RankingMetric(Metric):
         """Set states and settings without ``nn.Module``'s search for parameters, unless the module stores the name."""
         known, cls = self.__dict__, self.__class__
         is_plain = not isinstance(value, _MODULE_TYPES) and (name.startswith("_") or not hasattr(cls, name))
-        is_plain = is_plain and (name in known or not any(name in known.get(x, ()) for x in _MODULE_DICTS))
+        is_plain = is_plain and (name in known or not [x for x in _MODULE_DICTS if name in known.get(x, ())])
         if is_plain or name in known.get("_defaults", ()):
             object.__setattr__(self, name, value)
         else:
