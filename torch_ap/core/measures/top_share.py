@@ -1,0 +1,59 @@
+"""Measures of the top of a ranking, cut at a share of the total weight: precision, recall and AP.
+
+They are the measures at rank k for items with weights, where a rank has no meaning. The cut c is the share k / n of the
+total weight. A tie group that straddles it enters with the part of its weight above it, and with the same part of its
+hits. For weights of 1 they equal the measures at rank k with ties "grouped".
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.measures.ties import DENOMINATORS
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+
+
+def precision_in_top_share(curve: HitCurve, share: float) -> Tensor:
+    """Return the weight of the hits above the cut divided by the weight of the cut: (S,) float64."""
+    precision: Tensor = curve.total(_hits_in_top(curve, share)[0]) / (share * segments.as_float64(curve.n))
+    return precision
+
+
+def recall_in_top_share(curve: HitCurve, share: float) -> Tensor:
+    """Return the weight of the hits above the cut divided by the weight of all hits: (S,) float64."""
+    recall: Tensor = curve.total(_hits_in_top(curve, share)[0]) / segments.as_float64(curve.m)
+    return recall
+
+
+def average_precision_in_top_share(curve: HitCurve, share: float, denominator: str = "min") -> Tensor:
+    """Return AP at the cut, the sum over the hits above the cut of their precision, divided by ``denominator``.
+
+    Args:
+        curve: S rankings, weighted or not, with a threshold per tie group.
+        share: the cut as a share of the total weight, in (0, 1].
+        denominator: "min" for the smaller of the cut and the weight of all hits, "relevant" for the weight of all
+            hits, "found" for the weight of the hits above the cut (0 / 0 counts as 0).
+
+    Returns:
+        (S,) float64; NaN without hits.
+    """
+    checks.one_of("denominator", denominator, DENOMINATORS)
+    hits, places = _hits_in_top(curve, share)
+    h, t = segments.as_float64(curve.hits_above) + hits, segments.as_float64(curve.items_above) + places
+    total, m = curve.total(torch.where(hits > 0, hits * (h / t), 0)), segments.as_float64(curve.m)
+    if denominator == "found":
+        divisor = curve.total(hits)
+        return torch.where(m > 0, torch.where(divisor > 0, total / divisor, 0), torch.nan)
+    divisor = torch.minimum(m, share * segments.as_float64(curve.n)) if denominator == "min" else m
+    return torch.where(m > 0, total / divisor, torch.nan)
+
+
+def _hits_in_top(curve: HitCurve, share: float) -> tuple[Tensor, Tensor]:
+    """Return the weight of the hits and of the items of each tie group above the cut, (E,) float64 each."""
+    hits, items, above, n = (segments.as_float64(x) for x in (curve.hits, curve.items, curve.items_above, curve.n))
+    cut: Any = segments.each_entry(share * n, curve.offsets)
+    places = torch.minimum(items, (cut - above).clamp(min=0))
+    return torch.where(items > 0, hits * (places / items), 0), places
