@@ -9,6 +9,7 @@ import pathlib
 
 from benchmarks.coverage import (
     at_rank,
+    averages,
     band,
     chance,
     cuts,
@@ -26,7 +27,8 @@ from benchmarks.coverage import (
 from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
-    "rankings": rankings, "perfect": perfect, "few-misses": few_misses, "band": band, "at-rank": at_rank,
+    "rankings": rankings, "averages": averages, "perfect": perfect, "few-misses": few_misses,
+    "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "systems": systems, "queries": queries, "images": images,
     "detectors": detectors, "cuts": cuts, "equals": equals,

@@ -12,14 +12,13 @@ from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import builders, hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference import average_precision_interval, published, resampling
+from torch_ap.inference import published, resampling
 from torch_ap.inference.average_precision import BOOTSTRAPS, METHODS, bootstrap_ends, curve_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 LEVELS = (0.8, 0.95)
 SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))
 QUICK = [*(method for method in METHODS if method not in BOOTSTRAPS), *published.METHODS]
-SHARES, LABEL_DISTANCE = (0.05, 0.1, 0.2, 0.3, 0.5), 1.5
 _REPLICATES = 500
 
 
@@ -77,32 +76,14 @@ def bootstrapped(
     return found
 
 
-def macro(n: int, correlation: float, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """The mean over labels of the same items, whose scores share a part."""
-    truth, found = sum(limit(share, LABEL_DISTANCE) for share in SHARES) / len(SHARES), Tally()
-    for _ in range(repetitions):
-        target = torch.rand(n, len(SHARES), generator=generator) < torch.tensor(SHARES)
-        shared, own = torch.randn(n, 1, generator=generator), torch.randn(n, len(SHARES), generator=generator)
-        noise = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
-        for level in LEVELS:
-            ends = average_precision_interval(
-                noise + LABEL_DISTANCE * target, target.long(), confidence_level=level, average="macro"
-            )  # fmt: skip
-            inside = bool(ends.low <= truth) and bool(truth <= ends.high)
-            tally(found, ("influence", "iid", level), inside, float(ends.high - ends.low))
-    return found
-
-
 def sections(options: Options) -> list[Section]:
     fixed, random = ([(*size, random_m) for size in SIZES] for random_m in (False, True))
     many, few, at_once = options.repetitions, options.resampled, 500
-    means = [(n, correlation) for n in (500, 2000) for correlation in (0.0, 0.5)]
     return [
         Section(tasks_of(analytic, fixed, many, at_once), lambda found: _fixed(found, many)),
         Section(tasks_of(bootstrapped, fixed, few, 25), lambda found: _bootstrapped(found, few)),
         Section(tasks_of(analytic, random, many, at_once), lambda found: _random(found, many)),
         Section(tasks_of(bootstrapped, random, few, 25), lambda found: _resampled_random(found, few)),
-        Section(tasks_of(macro, means, many, at_once), lambda found: _macro(found, many)),
     ]
 
 
@@ -136,13 +117,4 @@ def _random(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
 
 def _resampled_random(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [f"\n## AP, m random, {_REPLICATES} replicates: {count} repetitions of each of {len(SIZES)} configurations\n"]
-    return [*out, *report.head(*_COLUMNS), *_table(found).values()]
-
-
-def _macro(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
-    out = [
-        f"\n## Macro mean of {len(SHARES)} labels, m random: {count} repetitions of {len(found)} configurations\n",
-        f"Shares of hits {', '.join(map(str, SHARES))}, d' = {LABEL_DISTANCE}; 500 or 2,000 items. The scores for "
-        "different labels correlate by 0 or .5.\n",
-    ]
     return [*out, *report.head(*_COLUMNS), *_table(found).values()]

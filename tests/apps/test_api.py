@@ -528,14 +528,14 @@ def test_summaries_are_named_by_the_metric(which):
     keys = {x.removeprefix(name) for x in found}
     assert list(metric.summary(n_resamples=20, prefix="own")) == ["own" + x.removeprefix(name) for x in found]
     ends = {re.sub(r"^_(\d+|relevant)", "", key) for key in keys}
-    assert ends - {"_chance"} == {"", "_low", "_high"}
+    assert ends - {"_bias", "_chance"} == {"", "_low", "_high"}
     assert {x.ndim for x in found.values()} == {0}
     value = metric.compute()
     value = value["map"] if isinstance(value, dict) else value
     assert {x.dtype for x in found.values()} == {value.dtype}
     every = row.settings["top_k"] if isinstance(row.settings.get("top_k"), list) else range(value.numel())
     names = [name] if value.ndim == 0 else [f"{name}_{key}" for key in every]
-    order = ("", "_low", "_high", "_chance") if "_chance" in ends else ("", "_low", "_high")
+    order = [end for end in ("", "_low", "_high", "_bias", "_chance") if end in ends]
     assert list(found) == [one + end for one in names for end in order]
     torch.testing.assert_close(torch.stack([found[one] for one in names]), value.reshape(-1), equal_nan=True)
     assert not any(found[f"{one}_low"] > found[f"{one}_high"] for one in names)

@@ -14,7 +14,7 @@ from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference.average_precision import interval_of_curve
+from torch_ap.inference.average_precision import default_method, interval_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
@@ -54,7 +54,8 @@ class ItemSample(Sample):
 
         For bins with distinct scores it is the interval for tied bins, widened by the bounds of the bins.
         """
-        options = InferenceSettings(confidence_level, method or "influence", self.design, resampling)
+        method = method or default_method(self.settings, self.design)
+        options = InferenceSettings(confidence_level, method, self.design, resampling)
         settings = self._tied if self.settings.mixed else self.settings
         interval = interval_of_curve(settings, self.curve, self.batch, options)
         if not self.settings.mixed:
@@ -71,32 +72,29 @@ class ItemSample(Sample):
         convention = replace(self.settings.convention, ties="grouped")
         return replace(self.settings, bins=None, convention=convention)
 
-    def value_and_ends(
-        self, confidence_level: float, method: str | None, resampling: Resampling
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the value and the ends of its interval.
+    def interval_of_value(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the interval, with the value of ``compute()`` as its estimate.
 
         The ends of a ranking whose ties have no interval are NaN, so that a logger does not stop at equal scores.
         """
         settings = self.settings
         if settings.mixed:
-            interval = self.interval(confidence_level, method, resampling)
-            return interval.estimate.to(self.dtype), interval.low, interval.high
+            return self.interval(confidence_level, method, resampling)
         value = settings.value(self.curve, self.dtype, warn=False)
         tied = segments.total((self.curve.items > 1).to(torch.int64), self.curve.offsets) > 0
         if settings.convention.ties == "grouped" or settings.averages or not bool(tied.any()):
-            interval = self.interval(confidence_level, method, resampling)
-            return value, interval.low, interval.high
-        low, high = (segments.as_float64(torch.full_like(value, torch.nan)) for _ in range(2))
+            return replace(self.interval(confidence_level, method, resampling), estimate=value)
         if bool(tied.all()):
             grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
-            replace(self, settings=grouped).interval(confidence_level, method, resampling)  # raises for bad arguments
-            return value, low, high
+            interval = replace(self, settings=grouped).interval(confidence_level, method, resampling)
+            nan = torch.full_like(interval.low, torch.nan)
+            return replace(interval, estimate=value, low=nan, high=nan)
         rankings = zip(hit_curve.split(self.curve), tied.tolist(), strict=True)
         untied = replace(self, curve=hit_curve.join([curve for curve, has_ties in rankings if not has_ties]))
         interval = untied.interval(confidence_level, method, resampling)
+        low, high = (segments.as_float64(torch.full_like(value, torch.nan)) for _ in range(2))
         low[~tied], high[~tied] = interval.low, interval.high
-        return value, low, high
+        return replace(interval, estimate=value, low=low, high=high)
 
     def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
         """Return E(AP) of each ranking, averaged like the metric."""

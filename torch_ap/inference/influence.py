@@ -18,10 +18,12 @@ The delete-one jackknife takes O(hits) operations after the sort, too. Deleting 
 by one rank. Deleting a hit does the same, lowers h at these ranks by one, and leaves m - 1 hits to average over.
 
 For an average over rankings of the same items, the covariances of the rankings matter: the squares of the items' total
-contributions sum to the variance of the average.
+contributions sum to the variance of the average, and the changes of the average by the deletion of each item give its
+jackknife variance and its bias.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -337,7 +339,9 @@ def item_shares(settings: APSettings, validated: Batch, curve: HitCurve, design:
         return _micro_shares(validated, curve, design, ignoring)
     weights = _weights(settings, curve)
     varying = weights * (curve.m < curve.n)  # without misses AP is 1 for any scores
-    shares = contributions(validated, curve, design, ignoring=ignoring, weights=varying)
+    shares = _sum_columns(
+        validated, curve, lambda ranking: contributions(ranking, design), ignoring=ignoring, weights=varying
+    )
     if design == "stratified":
         return _center_by_class(shares, validated.target, len(curve.m)) if settings.inputs.classes else shares
     if settings.average != "weighted":
@@ -364,7 +368,7 @@ def _micro_shares(validated: Batch, curve: HitCurve, design: str, ignoring: bool
     scores, target = validated.scores, validated.target
     flags, rows = select_column(target.flatten(), 1, ignoring)
     shares = torch.zeros(scores.numel(), dtype=segments.as_float64(curve.m).dtype, device=scores.device)
-    shares[rows] = item_contributions(curve, scores.flatten()[rows], flags[rows], design)
+    shares[rows] = contributions(curve, design).values_at(scores.flatten()[rows], flags[rows])
     return shares.reshape(scores.shape).sum(1)
 
 
@@ -378,18 +382,81 @@ def degrees_of_freedom(settings: APSettings, curve: HitCurve, design: str) -> Te
     return v.sum() ** 2 / (v**2 / record.degrees_of_freedom(curve)[varies]).sum()
 
 
-def contributions(validated: Batch, curve: HitCurve, design: str, *, ignoring: bool, weights: Tensor) -> Tensor:
-    """Return the contribution of each item to a weighted sum of APs; the squares sum to its variance.
+def deletion_changes(settings: APSettings, validated: Batch, curve: HitCurve) -> Tensor:
+    """Return the change of the macro or weighted average by the deletion of each item, (N,) float64.
+
+    The change is 0 for items that no ranking counts, and NaN for the only hit of a ranking.
+    """
+    ignoring = settings.inputs.ignoring
+    if settings.average != "weighted":
+        return _sum_columns(validated, curve, _changes_of_ap, ignoring=ignoring, weights=_weights(settings, curve))
+    ones = segments.as_float64((curve.m > 0).to(torch.int64))
+    sums = _sum_columns(validated, curve, _changes_of_sum, ignoring=ignoring, weights=ones)
+    target, total = validated.target, segments.as_float64(curve.m.sum())
+    hits = segments.as_float64(counted_items(target) if target.ndim == 1 else (target == 1).sum(1))
+    value = (_weights(settings, curve) * settings.convention(curve).nan_to_num()).sum()
+    return (sums + value * hits) / (total - hits)
+
+
+def _changes_of_ap(curve: HitCurve) -> ItemValues:
+    """Return the change of AP by the deletion of each item."""
+    sums = segments.as_float64(curve.hits * curve.cumulative_hits) / curve.cumulative_items
+    return _map_values(leave_one_out(curve), lambda x, _: x - segments.total(sums, curve.offsets) / curve.m)
+
+
+def _changes_of_sum(curve: HitCurve) -> ItemValues:
+    """Return the change of the sum of the precisions of the hits, m AP, by the deletion of each item."""
+    sums = segments.as_float64(curve.hits * curve.cumulative_hits) / curve.cumulative_items
+    total = segments.total(sums, curve.offsets)
+    return _map_values(leave_one_out(curve), lambda x, hit: x * (curve.m - hit) - total)
+
+
+def _map_values(values: ItemValues, change: Callable[[Tensor, int], Tensor]) -> ItemValues:
+    """Return ``change(value, hit)`` of the values of one ranking, where ``hit`` is 1 for hits and 0 for misses."""
+    return replace(
+        values,
+        hits=change(values.hits, 1),
+        misses=change(values.misses, 0),
+        hits_unseen=change(values.hits_unseen, 1),
+        misses_below=change(values.misses_below, 0),
+    )
+
+
+def jackknife_of_changes(changes: Tensor, strata: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the delete-one jackknife variance and bias of a statistic (Quenouille 1956; Tukey 1958): 0-d each.
+
+    With the mean change c of the n items of a stratum, its share of the variance is (n - 1) / n times the sum of the
+    squared deviations from c, and its share of the bias is (n - 1) c.
+
+    Args:
+        changes: (N,) change of the statistic by the deletion of each item.
+        strata: indices of the items of each stratum.
+    """
+    variance, bias = torch.zeros_like(changes[:0].sum()), torch.zeros_like(changes[:0].sum())
+    for indices in strata:
+        if count := len(indices):
+            values = changes[indices]
+            variance = variance + (count - 1) / count * (values - values.mean()).square().sum()
+            bias = bias + (count - 1) * values.mean()
+    return variance, bias
+
+
+def _sum_columns(
+    validated: Batch,
+    curve: HitCurve,
+    item_values: Callable[[HitCurve], ItemValues],
+    *,
+    ignoring: bool,
+    weights: Tensor,
+) -> Tensor:
+    """Return the weighted sum over the rankings of each item's values, (N,) float64.
 
     Args:
         validated: (N, C) scores.
         curve: the C rankings.
-        design: "iid" or "stratified".
+        item_values: function of one ranking that returns the values of its items.
         ignoring: whether single items or scores may be marked as ignored.
         weights: (C,) weight of each ranking; rankings with weight 0 are skipped.
-
-    Returns:
-        (N,) float64.
     """
     scores, target = validated.scores, validated.target
     singles = hit_curve.split(curve)
@@ -398,8 +465,8 @@ def contributions(validated: Batch, curve: HitCurve, design: str, *, ignoring: b
         sums = torch.zeros(len(scores), dtype=weights.dtype, device=scores.device)
         for column in columns:
             flags, rows = select_column(target, column, ignoring)
-            items = scores[:, column][rows], flags[rows]
-            sums[rows] += weights[column] * item_contributions(singles[column], *items, design)
+            values = item_values(singles[column]).values_at(scores[:, column][rows], flags[rows])
+            sums[rows] += weights[column] * values
         return sums
 
     weighted = weights.nonzero().squeeze(1).tolist()
@@ -417,27 +484,22 @@ def select_column(target: Tensor, column: int, ignoring: bool) -> tuple[Tensor, 
     return flags, counted_items(target if target.ndim == 1 else target[:, column])
 
 
-def item_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Tensor:
-    """Return each item's contribution to the AP of one ranking: (N,) float64; the squares sum to its variance.
+def contributions(curve: HitCurve, design: str) -> ItemValues:
+    """Return each item's contribution to the AP of one ranking; the squares sum to its variance.
 
     The influence functions are centered and scaled as in :func:`torch_ap.inference.comparison.scaled_deviations`. For
     "iid", the contributions include the random share of hits.
     """
     values = influence(curve)
-    hits, misses = values.hit_moments(), values.miss_moments()
-    hit_share = miss_share = torch.zeros_like(hits.mean)
+    moments = values.miss_moments(), values.hit_moments()
+    shares = [torch.zeros_like(moments[0].mean)] * 2
     if design == "iid":
         n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
         slope = prevalence_slope(curve) / n
-        hit_share, miss_share = (1 - m / n) * slope, -m / n * slope
+        shares = [-m / n * slope, (1 - m / n) * slope]
 
-    def scaled(x: Tensor, moments: Moments, share: Tensor) -> Tensor:
-        return (x - moments.mean) / torch.sqrt(moments.count * (moments.count - 1)) + share
+    def scaled(x: Tensor, hit: int) -> Tensor:
+        count = moments[hit].count
+        return (x - moments[hit].mean) / torch.sqrt(count * (count - 1)) + shares[hit]
 
-    return ItemValues(
-        curve,
-        scaled(values.hits, hits, hit_share),
-        scaled(values.misses, misses, miss_share),
-        scaled(values.hits_unseen, hits, hit_share),
-        scaled(values.misses_below, misses, miss_share),
-    ).values_at(scores, relevant)
+    return _map_values(values, scaled)

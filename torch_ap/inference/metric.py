@@ -54,12 +54,9 @@ class Sample(ABC):
     def chance_level(self, resampling: Resampling) -> Tensor:
         """Return the chance level; raise ValueError if it has no closed form."""
 
-    def value_and_ends(
-        self, confidence_level: float, method: str | None, resampling: Resampling
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the value of ``compute()`` and the ends of its interval."""
-        interval = self.interval(confidence_level, method, resampling)
-        return interval.estimate, interval.low, interval.high
+    def interval_of_value(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the interval, with the value of ``compute()`` as its estimate."""
+        return self.interval(confidence_level, method, resampling)
 
 
 @renamed_keywords(batch="chunk_size")
@@ -82,7 +79,7 @@ def confidence_interval(
         confidence_level: nominal coverage, in (0, 1).
         method: method of the interval; None for the default, which is the first of its kind:
 
-            - items (classification): "influence", and the other methods of
+            - items (classification): "influence", for averages "jackknife", and the other methods of
               :func:`torch_ap.inference.average_precision_interval`, with their measured coverage;
             - queries (retrieval): "dirichlet", which stays inside [0, 1], "t" and "bootstrap-bca", see
               :func:`torch_ap.inference.mean_interval`;
@@ -208,10 +205,11 @@ def summary(
     Returns:
         0-d tensors in the dtype of ``compute()``: ``{"ap", "ap_low", "ap_high", "ap_chance"}``, or other names
         instead of "ap": "map" for :class:`torch_ap.RetrievalMAP` and detectors (of the first ``iou_type``), "mrr",
-        "auroc", "ndcg", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision". "_chance" is absent
-        if there is no chance level. With ``average="none"`` each class has its names: "ap_0", "ap_0_low" and so on;
-        with a list as ``top_k`` each k: "map_5", "map_5_low". The ends are NaN if no interval exists, for example
-        for a ranking with tied scores that ``ties`` does not group.
+        "auroc", "ndcg", "precision", "recall", "f_beta", "hit_rate", "fall_out", "r_precision". An interval
+        that is corrected for a bias adds "_bias". "_chance" is absent if there is no chance level. With
+        ``average="none"`` each class has its names: "ap_0", "ap_0_low" and so on; with a list as ``top_k`` each k:
+        "map_5", "map_5_low". The ends are NaN if no interval exists, for example for a ranking with tied scores that
+        ``ties`` does not group.
 
     Raises:
         TypeError, ValueError: for the errors of :meth:`confidence_interval` that do not depend on the scores, and for
@@ -233,8 +231,10 @@ def summary(
         raise_invalid("prefix", "must not be empty, because it is the name of the value", prefix)
     with self._all_ranks():
         sample = self._sample()
-        value, low, high = sample.value_and_ends(confidence_level, method, resampling)
-        columns = {"": value, "_low": low, "_high": high}
+        interval = sample.interval_of_value(confidence_level, method, resampling)
+        columns = {"": interval.estimate, "_low": interval.low, "_high": interval.high}
+        if interval.bias is not None:
+            columns["_bias"] = interval.bias
         if sample.has_chance_level:
             columns["_chance"] = sample.chance_level(resampling)
     columns = {end: x.to(self.device, sample.dtype) for end, x in columns.items()}

@@ -186,6 +186,7 @@ class Interval(Result):
         method: name of the method.
         design: "iid" (the number of hits is random) or "stratified" (it is fixed); "" if neither applies.
         reason: why the ends are NaN or come from another rule; "" otherwise.
+        bias: estimated bias of ``estimate``, for which the ends are corrected; None for methods without a correction.
     """
 
     estimate: Tensor
@@ -196,6 +197,7 @@ class Interval(Result):
     method: str
     design: str = ""
     reason: str = ""
+    bias: Tensor | None = None
 
 
 Ends = tuple[Tensor, Tensor]

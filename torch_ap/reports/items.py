@@ -116,8 +116,9 @@ def _intervals(metric: ItemMetric, options: ReportOptions) -> dict[str, list[flo
     with metric._all_ranks():
         try:
             sample = replace(metric._sample(), settings=replace(metric._settings, average="none"))
-            ends = sample.value_and_ends(options.confidence_level, _method(metric), options.resampling)[1:]
+            interval = sample.interval_of_value(options.confidence_level, _method(metric), options.resampling)
             chance = [sample.chance_level(options.resampling)] if sample.has_chance_level else []
         except ValueError:
             return {}
-    return {name: x.double().tolist() for name, x in zip(("low", "high", "chance"), (*ends, *chance), strict=False)}
+    columns = zip(("low", "high", "chance"), (interval.low, interval.high, *chance), strict=False)
+    return {name: x.double().tolist() for name, x in columns}
