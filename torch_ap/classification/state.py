@@ -208,7 +208,7 @@ class ItemMetric(RankingMetric):
         if self._settings.bins is not None:
             return scores, targets, weights
         if sample_ids is not None:
-            sample_ids = samples.validate_sample_ids(sample_ids, scores.shape[:1], scores.device, "item")
+            sample_ids = samples.validate_ids(samples.STATE, sample_ids, scores.shape[:1], scores.device, "item")
         return scores, targets, weights, sample_ids
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:

@@ -20,8 +20,10 @@ from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.convention import Convention, resolve_convention
 from torch_ap.core.measures.ties import tie_rule
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence, record, resampling
 from torch_ap.inference.record import Ends, Interval, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
@@ -42,6 +44,7 @@ def average_precision_interval(
     confidence_level: float = 0.95,
     method: Method | None = None,
     design: Design = "iid",
+    groups: SampleIds = None,
     average: Average = "none",
     interpolation: Interpolation = None,
     convention: Convention | None = None,
@@ -95,6 +98,10 @@ def average_precision_interval(
     and the interval, on the logit scale, is around A - B. The estimate remains A, which may be above its interval. The
     result contains B as ``bias``. If another method is chosen, ``reason`` reports a bias above SE / 4.
 
+    With ``groups``, items of a group may depend on each other, and the groups were drawn independently. SE and degrees
+    of freedom then are those of :mod:`torch_ap.inference.groups`, by default the delete-one-group jackknife up to 500
+    groups, and the influence functions summed per group beyond.
+
     Conventions, which ``reason`` of the result explains: if AP = 1 and the method finds no spread, the upper end is 1
     and the lower end is the heuristic alpha^(1 / m), which is one-sided. An average of 1 has NaN ends. With fewer than
     two hits, or without misses, the ends are NaN. With one miss, the ends of "influence", "wald" and "jackknife" are
@@ -104,8 +111,11 @@ def average_precision_interval(
         preds: (N,) scores of one ranking, or (N, C), one ranking per class or label.
         target: (N,) values 0 and 1; for (N, C) scores (N,) class ids or (N, C) values 0 and 1.
         confidence_level: nominal coverage, in (0, 1).
-        method: as above; None for "influence", and for "jackknife" if ``average`` is "macro" or "weighted".
+        method: as above; None for "influence", and for "jackknife" if ``average`` is "macro" or "weighted". With
+            ``groups`` "jackknife", the default up to 500 groups, or "influence", the default beyond.
         design: "iid" or "stratified".
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. Requires ``design="iid"``. With fewer than 10 groups with hits, a warning is raised.
         average: for (N, C) scores: "none" for one interval per ranking; "macro", "weighted" or, for labels, "micro" for
             the interval of the average. All rankings rank the same items, so their covariances are included. The
             degrees of freedom are Welch & Satterthwaite's. A ranking without hits enters as a constant, as in
@@ -145,12 +155,18 @@ def average_precision_interval(
     convention = resolve_convention(convention, None, "min", interpolation, "grouped")
     settings, curve, validated = read(preds, target, convention, average)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    options = InferenceSettings(confidence_level, method or default_method(settings, design), design, resampling)
+    ids = grouped.validate_groups(groups, validated.scores.shape[:1], validated.scores.device)
+    validated = validated._replace(groups=ids)
+    options = InferenceSettings(
+        confidence_level, method or default_method(settings, design, validated), design, resampling
+    )
     return interval_of_curve(settings, curve, validated, options)
 
 
-def default_method(settings: APSettings, design: str) -> str:
+def default_method(settings: APSettings, design: str, batch: Batch | None = None) -> str:
     """Return the method of an interval for ``method=None``."""
+    if batch is not None and batch.groups is not None:
+        return grouped.DEFAULT
     return "jackknife" if _is_mean(settings) and (design == "iid" or settings.inputs.classes) else "influence"
 
 
@@ -182,6 +198,8 @@ def interval_of_curve(
         validated: the items, required for the interval of an average; None if only counts per threshold are stored.
         options: settings of the interval.
     """
+    if validated is not None and validated.groups is not None:
+        return _grouped_interval(settings, curve, validated, options)
     checks.one_of("method", options.method, METHODS)
     if settings.inputs.width is None:
         return first_interval(curve_interval(curve, settings.convention, options))
@@ -189,6 +207,40 @@ def interval_of_curve(
         return curve_interval(curve, settings.convention, options)
     check_convention(settings.convention, options.method, curve)
     return _average_interval(settings, curve, validated, options)
+
+
+def _grouped_interval(settings: APSettings, curve: HitCurve, validated: Batch, options: InferenceSettings) -> Interval:
+    """Return the interval of rankings, or of their average, from the values without each group."""
+    if options.design != "iid":
+        raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", options.design)
+    check_convention(settings.convention, options.method, curve)
+    without = grouped.values_without_groups(settings, curve, validated, options.method)
+    options, level = replace(options, method=without.method), options.confidence_level
+    estimate = settings.value(curve, without.values.dtype, warn=False)
+    error, quantile = grouped.standard_error(without.values), record.student_quantile(level, without.df)
+    if not _is_mean(settings):
+        estimate = settings.convention(curve)
+        low, high = record.logit(estimate, error, quantile)
+        interval = resolve_edge_cases(Interval(estimate, low, high, error, **options.fields), curve, without.df)
+        interval = first_interval(interval) if settings.inputs.width is None or settings.averages else interval
+    else:
+        corrects = options.method == "jackknife"
+        if corrects:
+            bias = (len(without.values) - 1) * (without.values.mean() - estimate)
+            error = torch.sqrt(error.square() + bias.square() / 4)
+        else:
+            changes = influence.deletion_changes(settings, validated, curve)
+            bias = influence.jackknife_of_changes(changes, _strata(settings, validated, "iid"))[1]
+        low, high = record.logit(_corrected(estimate, bias) if corrects else estimate, error, quantile)
+        low, high = (torch.where(estimate == 1, torch.nan, x) for x in (low, high))
+        reason = _FEW_GROUPS if bool(without.df < 1) else _average_reason(options, estimate, (low, high), bias, error)
+        interval = Interval(
+            estimate, low, high, error, **options.fields, reason=reason, bias=bias if corrects else None
+        )
+    if bool(interval.low.isnan().all()):
+        return interval
+    reasons = filter(None, [interval.reason, grouped.few_groups_reason(without.hit_groups)])
+    return replace(interval, reason="; ".join(reasons))
 
 
 def curve_interval(curve: HitCurve, convention: Convention, options: InferenceSettings) -> Interval:
@@ -296,14 +348,18 @@ def _average_interval(
     df = influence.degrees_of_freedom(settings, curve, options.design)
     center = estimate
     if options.method == "jackknife" and bias is not None:
-        # a noisy bias must not move the center out of (0, 1)
-        center = torch.minimum(torch.maximum(estimate - bias, estimate / 2), (1 + estimate) / 2)
+        center = _corrected(estimate, bias)
     low, high = _ends(options, center, error, df, values, None if shares is None else lambda: _acceleration(shares))
     if bool(estimate == 1):
         low = high = torch.full_like(estimate, torch.nan)
     reason = _average_reason(options, estimate, (low, high), bias, error)
     corrected = bias if options.method == "jackknife" else None
     return Interval(estimate, low, high, error, **options.fields, reason=reason, bias=corrected)
+
+
+def _corrected(estimate: Tensor, bias: Tensor) -> Tensor:
+    """Return the estimate minus its bias; a noisy bias must not move it out of (0, 1)."""
+    return torch.minimum(torch.maximum(estimate - bias, estimate / 2), (1 + estimate) / 2)
 
 
 def _strata(settings: APSettings, validated: Batch, design: str) -> list[Tensor]:
@@ -393,10 +449,20 @@ def check_comparison(convention: Convention, method: str, curve: HitCurve | None
     check_convention(convention, method, curve)
 
 
-def resolve_edge_cases(intervals: Interval, curve: HitCurve) -> Interval:
-    """Return the intervals with the conventions for AP = 1 and for few hits or misses applied, and the reason."""
-    m, misses = segments.as_float64(curve.m), curve.n - curve.m
-    void = (curve.m < 2) | (misses < 1)
+_FEW_GROUPS = "fewer than two groups, or one with most hits or misses, so the spread is unknown: the ends are NaN"
+
+
+def resolve_edge_cases(intervals: Interval, curve: HitCurve, group_df: Tensor | None = None) -> Interval:
+    """Return the intervals with the conventions for AP = 1 and for few hits or misses applied, and the reason.
+
+    Args:
+        intervals: the interval of each ranking.
+        curve: the rankings.
+        group_df: (S,) degrees of freedom of intervals with groups.
+    """
+    m, misses = segments.as_float64(curve.m) if group_df is None else group_df + 1, curve.n - curve.m
+    few_groups = torch.zeros_like(misses, dtype=torch.bool) if group_df is None else group_df < 1
+    void = (curve.m < 2) | (misses < 1) | few_groups
     perfect = ~void & (intervals.estimate == 1) & ~(intervals.standard_error > 0)
     flat = ~void & ~perfect & (intervals.standard_error == 0)
     if not bool((void | perfect | flat | torch.isnan(intervals.low)).any()):
@@ -407,22 +473,30 @@ def resolve_edge_cases(intervals: Interval, curve: HitCurve) -> Interval:
     error = torch.where(perfect, 0, intervals.standard_error)
     low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))
     return replace(
-        intervals, low=low, high=high, standard_error=error, reason=_reason(curve, perfect, flat, torch.isnan(low))
+        intervals,
+        low=low,
+        high=high,
+        standard_error=error,
+        reason=_reason(
+            curve, perfect, flat, few_groups, torch.isnan(low), "m" if group_df is None else "effective groups"
+        ),
     )
 
 
-def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, undefined: Tensor) -> str:
-    """Return the special cases, with the number of rankings of each."""
+def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, few_groups: Tensor, undefined: Tensor, unit: str) -> str:
+    """Return the special cases, with the number of rankings of each; ``unit`` is what the heuristic counts."""
     misses = curve.n - curve.m
-    undefined_with_both = (curve.m > 1) & (misses > 0) & undefined
+    few_groups = (curve.m > 1) & (misses > 0) & few_groups
+    undefined_with_both = (curve.m > 1) & (misses > 0) & undefined & ~few_groups
     cases = {
         "no hits, so AP and its interval are NaN": curve.m == 0,
         "one hit, which has no spread: the ends are NaN": curve.m == 1,
         "no misses: AP is 1 for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
+        _FEW_GROUPS: few_groups,
         "one miss, which has no spread: the ends are NaN": undefined_with_both & (misses == 1),
         "AP of 0: the ends are NaN": undefined_with_both & (misses > 1),
         "the standard error is 0, as for hits that are all tied: the interval has no width": flat & ~undefined,
-        "AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / m)": perfect,
+        f"AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / {unit})": perfect,
     }
     counts = torch.stack([flags.sum() for flags in cases.values()]).tolist()
     reasons = {text: count for text, count in zip(cases, counts, strict=True) if count}

@@ -37,12 +37,14 @@ class Batch(NamedTuple):
             dtype marks an ignored item.
         weights: None, (N,), or the shape of ``scores``.
         broken: on an accelerator (R,) bool, the broken rules of ``values.VALUE_RULES``, else None.
+        groups: (N,) int64, the group of each item, or None.
     """
 
     scores: Tensor
     target: Tensor
     weights: Tensor | None = None
     broken: Tensor | None = None
+    groups: Tensor | None = None
 
 
 _PROBED_ROWS = 64  # usual scores are recognized by their first rows

@@ -230,7 +230,8 @@ def _flatten(validated: Batch) -> Batch:
     weights, scores = validated.weights, validated.scores
     if weights is not None:
         weights = bins.spread(weights, scores).flatten()
-    return Batch(scores.flatten(), validated.target.flatten(), weights, validated.broken)
+    groups = None if validated.groups is None else validated.groups.repeat_interleave(scores.shape[1])
+    return Batch(scores.flatten(), validated.target.flatten(), weights, validated.broken, groups)
 
 
 def validated_curve(

@@ -19,10 +19,11 @@ STATE = "sample_ids"
 SampleIds: TypeAlias = Tensor | Sequence[int] | None
 
 
-def validate_sample_ids(value: Any, shape: torch.Size, device: torch.device, unit: str) -> Tensor | None:
+def validate_ids(name: str, value: Any, shape: torch.Size, device: torch.device, unit: str) -> Tensor | None:
     """Return the ids of a batch as a copy, flat int64; None for None.
 
     Args:
+        name: name of the argument.
         value: integers, one per sample, as a tensor or a list.
         shape: shape of the samples.
         device: device of the batch.
@@ -31,17 +32,17 @@ def validate_sample_ids(value: Any, shape: torch.Size, device: torch.device, uni
     if value is None:
         return None
     if isinstance(value, list | tuple):
-        value = arrays.to_device(_ids_from_list(value), device)
-    tensors.tensor(STATE, value, hint=", a list of integers or None")
-    tensors.integers(STATE, value)
+        value = arrays.to_device(_ids_from_list(name, value), device)
+    tensors.tensor(name, value, hint=", a list of integers or None")
+    tensors.integers(name, value)
     if value.shape != shape:
-        raise ValueError(f"`{STATE}` must be one per {unit}, {tuple(shape)}, got shape {tuple(value.shape)}")
+        raise ValueError(f"`{name}` must be one per {unit}, {tuple(shape)}, got shape {tuple(value.shape)}")
     if value.device != device:
-        raise ValueError(f"`{STATE}` must be on the device of the batch, {device}, got {value.device}")
+        raise ValueError(f"`{name}` must be on the device of the batch, {device}, got {value.device}")
     return arrays.copy(value.detach().flatten()).to(torch.int64)
 
 
-def _ids_from_list(value: Sequence[Any]) -> Tensor:
+def _ids_from_list(name: str, value: Sequence[Any]) -> Tensor:
     """Return a list of integers as a tensor, or raise TypeError for the first entry that is not an integer."""
     try:
         ids = np.asarray(value)
@@ -50,7 +51,7 @@ def _ids_from_list(value: Sequence[Any]) -> Tensor:
     if len(value) and (ids.dtype.kind != "i" or ids.ndim > 1):
         first = next((index for index, x in enumerate(value) if not is_int64(x)), 0)
         advice = "; convert names with `torch_ap.IndexEncoder`" if isinstance(value[first], str) else ""
-        raise_invalid(f"{STATE}[{first}]", f"must be an integer that int64 represents{advice}", value[first], TypeError)
+        raise_invalid(f"{name}[{first}]", f"must be an integer that int64 represents{advice}", value[first], TypeError)
     return torch.from_numpy(ids.astype(np.int64))
 
 

@@ -247,7 +247,7 @@ class ImageState(RankingMetric):
         counts = columns["detections_per_image"]
         ids = None
         if sample_ids is not None:
-            ids = samples.validate_sample_ids(sample_ids, counts.shape, counts.device, "image")
+            ids = samples.validate_ids(samples.STATE, sample_ids, counts.shape, counts.device, "image")
         if counts.is_cpu or not self._keeps_shapes:
             self._check_named(columns)
         if isinstance(self._stored, StoredMatches):

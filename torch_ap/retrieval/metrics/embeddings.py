@@ -266,7 +266,7 @@ class EmbeddingMAP(EmbeddingColumns):
             inputs.raise_invalid_row("preds", preds, self._settings.similarity)
         else:
             broken = inputs.broken_rules(preds, self._settings.similarity)
-        ids = samples.validate_sample_ids(sample_ids, preds.shape[:1], preds.device, "embedding")
+        ids = samples.validate_ids(samples.STATE, sample_ids, preds.shape[:1], preds.device, "embedding")
         for name, column in (("embeddings", preds), ("labels", labels)):
             batches = self._accumulated()[name]
             if batches and batches[-1].shape[1:] != column.shape[1:]:

@@ -200,7 +200,7 @@ class QueryState(RankingMetric):
         ids = None
         if sample_ids is not None:
             what, shape = ("item", preds.shape) if batch.lengths is None else ("row", batch.lengths.shape)  # type: ignore[union-attr]
-            ids = samples.validate_sample_ids(sample_ids, shape, batch.scores.device, what)
+            ids = samples.validate_ids(samples.STATE, sample_ids, shape, batch.scores.device, what)
         scores = (batch.scores, batch.relevance) if items else (None, None)
         grades = (batch.grades,) if GRADES in self._lists else ()
         self._hold((*scores, *batch[2:6], ids, *grades), batch.broken)

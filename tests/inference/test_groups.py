@@ -1,0 +1,220 @@
+"""Intervals and comparisons of items in groups, against explicit deletion of each group."""
+
+import math
+
+import pytest
+import torch
+
+from tests.support.tolerances import REORDERED
+from torch_ap.core.ranking.builders import from_scores
+from torch_ap.functional import (
+    binary_average_precision,
+    multiclass_average_precision,
+    multilabel_average_precision,
+)
+from torch_ap.inference import average_precision_interval, groups
+from torch_ap.inference.groups import Groups, standard_error, without_each_group
+from torch_ap.inference.record import logit, student_quantile
+
+ROUNDING = {"rtol": REORDERED, "atol": REORDERED}
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8)
+
+
+def draw(seed, n=None, grouping=6, dtype=torch.float32, distinct=8):
+    """Return scores with many ties, targets and groups with ids of any size."""
+    generator = torch.Generator().manual_seed(seed)
+    n = n or int(torch.randint(4, 40, (), generator=generator))
+    scores = torch.randint(0, distinct, (n,), generator=generator).to(dtype)
+    target = (torch.rand(n, generator=generator) < 0.4).long()
+    ids = torch.randint(-3, grouping, (n,), generator=generator) * (10**12 if seed % 2 else 1)
+    return scores, target, ids
+
+
+def explicit_values(scores, target, ids, value):
+    """Return the value of the items outside of each group."""
+    return torch.stack([value(scores[ids != group], target[ids != group]) for group in torch.unique(ids)])
+
+
+def explicit_error(values):
+    count = len(values)
+    return math.sqrt((count - 1) / count * sum((float(x) - float(values.mean())) ** 2 for x in values))
+
+
+def explicit_df(target, ids):
+    """Return min(G, G of hits, G of misses) - 1 by counting."""
+    counts = [len(set(ids.tolist()))]
+    for kind in (0, 1):
+        sizes = [int(((ids == group) & (target == kind)).sum()) for group in torch.unique(ids)]
+        counts.append(sum(sizes) ** 2 / sum(size**2 for size in sizes))
+    return min(counts) - 1
+
+
+def ap(scores, target):
+    if not len(scores):
+        return torch.tensor(math.nan, dtype=torch.float64)
+    return binary_average_precision(scores.double(), target, empty_target_action="nan")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_without_each_group_equal_explicit_deletion(dtype):
+    for seed in range(12):
+        scores, target, ids = draw(seed, dtype=dtype, distinct=5 if seed % 3 else 200)
+        found = without_each_group(from_scores(scores, target), scores, target == 1, Groups.from_ids(ids), "jackknife")
+        torch.testing.assert_close(found, explicit_values(scores, target, ids, ap), equal_nan=True, **ROUNDING)
+
+
+def test_long_rankings_are_sampled_below_the_first_hits(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    target = torch.rand(20_000, generator=generator) < 0.5
+    ids = torch.randint(0, 40, (20_000,), generator=generator)
+    scores = torch.randn(20_000, generator=generator) + target + torch.randn(40, generator=generator)[ids]
+    curve, own = from_scores(scores, target), Groups.from_ids(ids)
+    sampled = without_each_group(curve, scores, target, own)
+    monkeypatch.setattr(groups, "_EXACT_ENTRIES", 1 << 20)
+    exact = without_each_group(curve, scores, target, own)
+    assert not torch.equal(sampled, exact)
+    # the ratio of the standard errors, as documented
+    assert abs(float(standard_error(sampled) / standard_error(exact)) - 1) < 1e-4
+
+
+def test_blocks_of_entries_do_not_change_the_values(monkeypatch):
+    scores, target, ids = draw(1, n=300, distinct=100)
+    arguments = from_scores(scores, target), scores, target == 1, Groups.from_ids(ids)
+    whole = without_each_group(*arguments)
+    monkeypatch.setattr(groups, "_CELLS_A_BLOCK", 1)
+    torch.testing.assert_close(without_each_group(*arguments), whole, **ROUNDING)
+
+
+def test_interval_follows_from_explicit_deletion():
+    scores, target, ids = draw(2, n=200, grouping=20)
+    found = average_precision_interval(scores, target, groups=ids)
+    error = explicit_error(explicit_values(scores, target, ids, ap))
+    quantile = student_quantile(0.95, torch.tensor(explicit_df(target, ids), dtype=torch.float64))
+    low, high = logit(ap(scores, target), torch.tensor(error, dtype=torch.float64), quantile)
+    expected = torch.stack([low.new_tensor(error), low, high])
+    torch.testing.assert_close(torch.stack([found.standard_error, found.low, found.high]), expected, **ROUNDING)
+    assert found.method == "jackknife"
+    assert average_precision_interval(scores, target, groups=ids.tolist()) == found
+
+
+def test_groups_of_one_item_are_the_jackknife_of_items():
+    scores, target, _ = draw(3, n=80, distinct=30)
+    found = average_precision_interval(scores, target, groups=torch.arange(80))
+    expected = average_precision_interval(scores, target, method="jackknife")
+    assert found == expected or torch.allclose(found.low, expected.low, rtol=1e-12)
+
+
+def test_names_and_order_of_groups_do_not_matter():
+    scores, target, ids = draw(4, n=120, grouping=15)
+    places = torch.randperm(120, generator=torch.Generator().manual_seed(0))
+    found = average_precision_interval(scores, target, groups=ids)
+    for other in (-ids, ids * 7 + 3):
+        renamed = average_precision_interval(scores, target, groups=other)
+        torch.testing.assert_close(renamed.standard_error, found.standard_error, **ROUNDING)
+    moved = average_precision_interval(scores[places], target[places], groups=ids[places])
+    torch.testing.assert_close(moved.standard_error, found.standard_error, **ROUNDING)
+
+
+def test_linearized_error_is_the_sum_of_contributions():
+    """With groups of one item it is the standard error of the influence functions, up to n / (n - 1)."""
+    scores, target, ids = draw(5, n=300, grouping=30, distinct=50)
+    items = average_precision_interval(scores, target)
+    found = average_precision_interval(scores, target, groups=torch.arange(300), method="influence")
+    # the contributions of hits and misses are centered with m - 1 and q - 1, and not with n - 1
+    assert float(found.standard_error / items.standard_error) == pytest.approx(1, abs=0.005)
+    exact = average_precision_interval(scores, target, groups=ids)
+    linearized = average_precision_interval(scores, target, groups=ids, method="influence")
+    assert float(linearized.standard_error / exact.standard_error) == pytest.approx(1, abs=0.1)
+
+
+def test_many_groups_are_linearized():
+    scores, target, ids = draw(6, n=2000, grouping=700)
+    assert average_precision_interval(scores, target, groups=ids).method == "influence"
+    assert average_precision_interval(scores, target, groups=ids // 2).method == "jackknife"
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted"])
+def test_average_of_classes_and_labels(average):
+    generator = torch.Generator().manual_seed(7)
+    classes, ids = torch.randint(0, 3, (90,), generator=generator), torch.randint(0, 15, (90,), generator=generator)
+    preds = torch.randint(0, 9, (90, 3), generator=generator).double()
+    labels = (torch.rand(90, 3, generator=generator) < 0.4).long()
+    tasks = [
+        (classes, lambda s, t: multiclass_average_precision(s, t, 3, average, normalization="none")),
+        (labels, lambda s, t: multilabel_average_precision(s, t, 3, average)),
+    ]
+    for target, value in tasks:
+        found = average_precision_interval(preds, target, average=average, groups=ids)
+        values = explicit_values(preds, target, ids, value)
+        bias = 14 * float(values.mean() - value(preds, target))
+        assert float(found.bias) == pytest.approx(bias, abs=1e-10)
+        error = math.hypot(explicit_error(values), bias / 2)
+        assert float(found.standard_error) == pytest.approx(error, rel=1e-9)
+        linearized = average_precision_interval(preds, target, average=average, groups=ids, method="influence")
+        assert float(linearized.standard_error) == pytest.approx(explicit_error(values), rel=0.2)
+        assert linearized.bias is None
+
+
+def test_each_class_and_the_micro_average():
+    generator = torch.Generator().manual_seed(8)
+    ids = torch.arange(120) // 6
+    preds = torch.randn(120, 2, generator=generator)
+    labels = (torch.rand(120, 2, generator=generator) < 0.4).long()
+    found = average_precision_interval(preds, labels, groups=ids)
+    for column in range(2):
+        single = average_precision_interval(preds[:, column], labels[:, column], groups=ids)
+        torch.testing.assert_close(found.low[column], single.low, **ROUNDING)
+    micro = average_precision_interval(preds, labels, average="micro", groups=ids)
+    flat = average_precision_interval(preds.flatten(), labels.flatten(), groups=ids.repeat_interleave(2))
+    assert micro == flat
+
+
+def test_few_groups_warn_and_too_few_have_no_interval():
+    scores, target, _ = draw(9, n=60, distinct=40)
+    with pytest.warns(UserWarning, match="groups"):
+        found = average_precision_interval(scores, target, groups=torch.arange(60) // 10)
+    assert "6 groups with hits" in found.reason
+    assert not found.low.isnan()
+    single = average_precision_interval(scores, target, groups=torch.zeros(60, dtype=torch.long))
+    assert single.low.isnan()
+    assert single.high.isnan()
+    assert "fewer than two groups" in single.reason
+    mostly_one = average_precision_interval(
+        torch.cat([scores, scores[:9]]), torch.cat([target, target[:9]]), groups=[0] * 60 + list(range(1, 10))
+    )
+    assert mostly_one.low.isnan()
+    assert "fewer than two groups" in mostly_one.reason
+
+
+def test_perfect_ranking_counts_groups():
+    with pytest.warns(UserWarning, match="groups"):
+        found = average_precision_interval(
+            torch.arange(12.0, 0, -1), torch.tensor([1] * 4 + [0] * 8), groups=torch.arange(12) // 2
+        )
+    assert float(found.low) == pytest.approx(0.05**0.5)
+    assert float(found.high) == 1
+
+
+def test_no_hits_and_no_items():
+    found = average_precision_interval(torch.rand(20), torch.zeros(20, dtype=torch.long), groups=torch.arange(20))
+    assert found.low.isnan()
+    assert "no hits" in found.reason
+    found = average_precision_interval(torch.empty(0), torch.empty(0).long(), groups=torch.empty(0).long())
+    assert found.low.isnan()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"groups": torch.arange(5)}, ("groups", "(20,)", "(5,)")),
+        ({"groups": torch.arange(20.0)}, ("groups", "integer", "float32")),
+        ({"groups": ["a"] * 20}, ("groups[0]", "IndexEncoder", "'a'")),
+        ({"groups": torch.arange(20), "method": "wald"}, ("method", "'jackknife'", "'wald'")),
+        ({"groups": torch.arange(20), "design": "stratified"}, ("design", "'iid'", "'stratified'")),
+        ({"groups": torch.arange(20), "interpolation": "11-point"}, ("interpolation", "None", "'11-point'")),
+    ],
+)
+def test_invalid_arguments(arguments, parts):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        average_precision_interval(torch.arange(20.0), torch.arange(20) % 2, **arguments)
+    assert all(part in str(caught.value) for part in parts)
