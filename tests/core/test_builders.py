@@ -1,5 +1,6 @@
 """All algorithms that convert scores to a hit curve return the same curve, equal to the definition's."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -71,6 +72,24 @@ def test_algorithms_agree_on_long_rankings(dtype, rate, steps, generator):
     relevant = torch.rand(size, generator=generator) < rate
     scores = ((torch.randn(size, generator=generator) * steps).round() / steps).to(dtype)
     same(from_scores(scores, relevant), packed(scores, relevant))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("steps", [0, 2, 10**9])
+def test_rankings_with_many_hits_have_the_counts_of_each_score(threads, steps, generator, monkeypatch):
+    """Scores of both signs, equal scores, zeros of both signs and infinities, in any number of threads."""
+    monkeypatch.setattr(order, "workers", lambda _: threads)
+    scores = (torch.randn(1 << 16, generator=generator) * steps).round() / max(steps, 1)
+    scores[::7], scores[1::7] = 0.0, -0.0
+    scores[2::1000], scores[3::1000] = torch.inf, -torch.inf
+    relevant = torch.rand(len(scores), generator=generator) < 0.5
+    curve = from_scores(scores, relevant)
+    distinct, group = np.unique(-scores.numpy(), return_inverse=True)
+    items, hits = np.bincount(group), np.bincount(group, weights=relevant.numpy()).astype(int)
+    kept = hits > 0
+    columns = (hits, items, hits.cumsum() - hits, items.cumsum() - items, 0.0 - distinct)
+    assert entries(curve) == list(zip(*(column[kept].tolist() for column in columns), strict=True))
+    assert (curve.n.tolist(), curve.m.tolist()) == ([len(scores)], [int(relevant.sum())])
 
 
 @given(tables())

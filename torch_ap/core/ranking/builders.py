@@ -2,7 +2,8 @@
 
 | input | algorithm |
 |---|---|
-| one ranking or long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores among them |
+| one ranking with many hits, 32-bit scores, no weights, CPU | *pack*: sort (reversed score, relevance) in 32 bits |
+| other single rankings, long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores |
 | many rankings, no weights, CPU | :mod:`torch_ap.core.ranking.many_rankings` |
 | an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
@@ -10,6 +11,7 @@
 Hit curves from counts: of sorted items, of bins, and of rows with a common layout.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -151,6 +153,8 @@ def from_rows(
     return HitCurve(hits, items, hits_above, items_above, None, offsets, n, m)
 
 
+_PACKED_ITEMS, _PACKED_SHARE = 1 << 15, 1 / 8  # from these numbers of items and share of hits on, packing is faster
+_SAMPLED_A_THREAD = 1 << 10  # keys that determine the ranges of the threads
 ITEMS_A_BLOCK = 1 << 24  # items in a block of columns that is transposed in one step
 _LONG_COLUMN, _LONG_WIDE_COLUMN = 1 << 16, 1 << 11  # items; for scores of at most 32 bits, and of more
 
@@ -338,24 +342,55 @@ def _count_ranking(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCur
     is_short = m is None and 0 < len(values) <= few_items.FEW_ITEMS
     if is_short and (curve := few_items.ranking(values, flags)) is not None:
         return hit_curve.from_native(curve, lambda: _original_scores(np.unique(values[flags])[::-1], scores.dtype))
+    n, hits = np.array([len(values)]), np.array([np.count_nonzero(flags)])
+    many_hits = len(values) >= _PACKED_ITEMS and hits[0] >= len(values) * _PACKED_SHARE
+    if many_hits and (packed := _packed_groups(values, flags, threads)) is not None:
+        score = tie_groups.scores_from_keys(packed.key, scores.dtype)
+        return tie_groups.curve_from_groups(*packed[:3], packed.counts, score, n, m)
     if threads == 1:
-        ascending, hit_scores = order.sort_in_place(values.copy()), order.sort_in_place(values[flags])
-        groups = _count_groups([ascending], hit_scores)
+        groups = _count_groups([order.sort_in_place(values.copy())], order.sort_in_place(values[flags]))
     else:
-        groups, hit_scores = _count_in_threads(values, flags, threads)
-    n, hits = np.array([len(values)]), np.array([len(hit_scores)])
+        groups = _count_in_threads(values, flags, threads)
     return _assemble([groups], n, hits if m is None else m.numpy(), scores.dtype)
 
 
-def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[tuple[Array, ...], Array]:
-    """Return the tie groups, and the sorted scores of the hits."""
+def _packed_groups(values: Array, flags: Array, threads: int) -> tie_groups.Groups | None:
+    """Return the tie groups of one ranking by sorting hit keys; None if 32 bits do not suffice for them.
+
+    Each thread sorts the keys of a range of scores. The ranges are chosen from a sample, and no tie group is divided.
+    """
+    keys = tie_groups.narrow_keys(values, flags)
+    if keys is None:
+        return None
+    packed = keys.packed
+    sample = order.sort_in_place(packed[:: max(1, len(packed) // (threads * _SAMPLED_A_THREAD))].copy())
+    cuts = sample[[len(sample) * part // threads for part in range(1, threads)]] & ~np.uint32(1)
+
+    def work(part: int) -> tuple[int, tie_groups.Groups]:
+        own = packed
+        if threads > 1:
+            inside = packed >= cuts[part - 1] if part else packed < cuts[0]
+            own = packed[inside & (packed < cuts[part]) if 0 < part < threads - 1 else inside]
+        groups = tie_groups.groups_of_sorted_keys(order.sort_in_place(own), np.array([0, len(own)]))
+        return len(own), groups
+
+    sizes, parts = zip(*order.run_in_threads(work, range(threads), threads), strict=True)
+    for start, part in zip(itertools.accumulate(sizes[:-1], initial=0), parts, strict=True):
+        np.add(part.above, start, out=part.above)
+        np.add(part.cumulative, start, out=part.cumulative)
+    groups = tie_groups.join(parts)
+    return groups._replace(key=keys.score_keys(groups.key), counts=groups.counts.sum(keepdims=True))
+
+
+def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[Array, ...]:
+    """Return the tie groups of one ranking."""
     slices = order.slices(len(values), threads)
     with order.thread_pool(threads) as pool_map:
         hit_scores = np.concatenate(pool_map(lambda span: values[span][flags[span]], slices))
         chunks = pool_map(
             lambda span: order.sort_in_place(hit_scores if span is None else values[span].copy()), [*slices, None]
         )
-        return _count_groups(chunks[:-1], hit_scores, pool_map, threads), hit_scores
+        return _count_groups(chunks[:-1], hit_scores, pool_map, threads)
 
 
 def _count_columns(scores: Tensor, relevant: Tensor) -> HitCurve:

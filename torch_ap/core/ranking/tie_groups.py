@@ -96,10 +96,19 @@ def narrowest_keys(scores: Array, relevant: Array) -> HitKeys:
         scores: as of :func:`wide_keys`.
         relevant: as of :func:`wide_keys`.
     """
+    return narrow_keys(scores, relevant) or HitKeys(wide_keys(scores, relevant), 0, 0)
+
+
+def narrow_keys(scores: Array, relevant: Array) -> HitKeys | None:
+    """Return hit keys of 32 bits for 32-bit scores; None if 32 bits are not enough, or for other scores.
+
+    Args:
+        scores: as of :func:`wide_keys`.
+        relevant: as of :func:`wide_keys`.
+    """
     narrow = _narrow_keys(scores) if scores.dtype.itemsize == 4 and scores.size else None
-    if narrow is None:
-        return HitKeys(wide_keys(scores, relevant), 0, 0)
-    np.bitwise_or(narrow.packed, relevant, out=narrow.packed)
+    if narrow is not None:
+        np.bitwise_or(narrow.packed, relevant, out=narrow.packed)
     return narrow
 
 
