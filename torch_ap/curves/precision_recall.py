@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks
+from torch_ap.core.base import arrays, checks
 from torch_ap.core.base.options import CurveAverage, Normalization, Thresholds, allowed_values
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.inputs import (
@@ -228,14 +228,20 @@ def _flatten_classes(batch: Batch) -> Batch:
     return Batch(scores.flatten(), hits.flatten().to(torch.uint8), weights)
 
 
+@arrays.quiet
 def _curves_at_scores(curve: HitCurve, dtype: torch.dtype) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Return precision, recall and thresholds of each ranking at every distinct score."""
     assert curve.score is not None
-    recall = curve.cumulative_hits / segments.as_float64(curve.m)[curve.segment]
+    values = curve.native
+    precision = values.precision
+    recall = values.cumulative_hits / segments.each_entry(segments.as_float64(values.m), values.offsets)
     curves = []
-    for first, last in itertools.pairwise(curve.offsets.tolist()):
-        p, r, score = (x[first:last].flip(0) for x in (curve.precision, recall, curve.score))
-        curves.append((append_point(p.to(dtype), 1.0), append_point(r.to(dtype), 0.0), score))
+    for first, last in itertools.pairwise(values.offsets.tolist()):
+        p, r = (
+            arrays.tensor(arrays.join(arrays.flipped(x[first:last]), arrays.full(1, end, x))).to(dtype)
+            for x, end in ((precision, 1.0), (recall, 0.0))
+        )
+        curves.append((p, r, curve.score[first:last].flip(0)))
     return curves
 
 

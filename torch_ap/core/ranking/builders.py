@@ -51,7 +51,7 @@ def from_ordered(
     ends = last.nonzero().squeeze(1)
     ones = [torch.ones_like(relevant, dtype=torch.int64)]
     if weight is not None:
-        ones = segments.slices(weight, offsets, *([] if parts is None else [parts.highest]))
+        ones = segments.slices(weight, offsets, None if parts is None else parts.highest)
     relevant = relevant.bool()
     cumulative, starts, sizes = zip(
         *(_running_sums(x, offsets, parts) for x in ([torch.where(relevant, x, 0) for x in ones], ones)), strict=True
@@ -184,8 +184,10 @@ def from_scores(
     """
     relevant = order.as_flags(relevant)
     simple = weight is None and not keep_all_groups and scores.is_cpu
-    if segment is None and simple:
-        return _count_ranking(scores, relevant, m)
+    if segment is None and scores.is_cpu:
+        if simple:
+            return _count_ranking(scores, relevant, m)
+        return _sort_ranking(scores, relevant, m, weight, keep_all_groups)
     if segment is None:
         segment = torch.zeros(1, dtype=torch.int64, device=scores.device).expand(len(scores))
     elif simple:
@@ -380,6 +382,31 @@ def _packed_groups(values: Array, flags: Array, threads: int) -> tie_groups.Grou
         np.add(part.cumulative, start, out=part.cumulative)
     groups = tie_groups.join(parts)
     return groups._replace(key=keys.score_keys(groups.key), counts=groups.counts.sum(keepdims=True))
+
+
+def _sort_ranking(
+    scores: Tensor, relevant: Tensor, m: Tensor | None, weight: Tensor | None, keep_all_groups: bool
+) -> HitCurve:
+    """Return the curve of one ranking on CPU, with weights or with all tie groups."""
+    values, flags = order.sortable(scores).numpy(), relevant.numpy()
+    if weight is None:
+        ascending, hit_scores = order.sort_in_place(values.copy()), order.sort_in_place(values[flags])
+        score = ascending[segments.runs(ascending)[0]][::-1]
+        sums = [len(x) - np.append(len(x), np.searchsorted(x, score)) for x in (hit_scores, ascending)]
+    else:
+        places = values.argsort()[::-1]
+        ordered = values[places]
+        first, _ = segments.runs(ordered)
+        score, bounds = ordered[first], np.append(first, len(ordered))
+        terms = segments.slices(segments.as_float64(weight.numpy()[places]), np.array([0, len(ordered)]))
+        sums = [
+            segments.rounded_sum([segments.from_zero(x)[bounds] for x in parts])
+            for parts in ([np.where(flags[places], x, 0) for x in terms], terms)
+        ]
+    columns = [*(np.diff(x) for x in sums), *(x[:-1] for x in sums), score]
+    if not keep_all_groups:
+        columns = [x[columns[0] > 0] for x in columns]
+    return _assemble([tuple(columns)], sums[1][-1:], sums[0][-1:] if m is None else m.numpy(), scores.dtype)
 
 
 def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[Array, ...]:

@@ -335,34 +335,35 @@ def _maximum_from_right(values: Array, offsets: Array) -> Array:
 _ITEMS_BITS, _LEAST, _GREATEST = 32, -1022, 1023
 
 
-def slices(
-    weight: Tensor, offsets: Tensor, highest: Callable[[Tensor], Tensor] = lambda values: values
-) -> list[Tensor]:
+def slices(weight: Values, offsets: Values, highest: Callable[[Any], Any] | None = None) -> list[Values]:
     """Return terms that add up to the weights; the sum of each term over items of one ranking is exact.
 
     Args:
-        weight: (N,) float64 of at least 0; on devices without float64 the weights are not split.
+        weight: (N,) float64 of at least 0, native; on devices without float64 the weights are not split.
         offsets: (S + 1,) the start and end of the items of each ranking.
-        highest: returns the elementwise maximum over all processes that have a part of the items.
+        highest: returns the elementwise maximum of tensors over all processes, if each has a part of the items.
     """
-    if weight.dtype != torch.float64:
+    xp = arrays.namespace(weight)
+    if weight.dtype != xp.float64:
         return [weight]
-    exponent = torch.frexp(highest(maximum(weight, offsets, least=0.0))).exponent.to(torch.int64)
+    greatest = maximum(weight, offsets, least=0.0)
+    exponent = arrays.cast(xp.frexp(highest(greatest) if highest else greatest)[1], offsets)
     terms, rest = [], weight
     while True:
         exponent = exponent + _ITEMS_BITS
-        power = ((exponent.clamp(_LEAST, _GREATEST) - _LEAST + 1) << 52).view(torch.float64)  # a power of 2, exactly
+        bounded = arrays.clamp_max(arrays.clamp_min(exponent, _LEAST), _GREATEST)
+        power = ((bounded - _LEAST + 1) << 52).view(xp.float64)  # a power of 2, exactly
         unit = each_entry(power, offsets)
         high = (rest + unit) - unit
         terms.append(high)
         rest = rest - high
-        left = torch.stack([(rest.abs() > 0).any()]).to(torch.int64)  # false for NaN
-        if not bool(highest(left)):
+        left = arrays.any_true(abs(rest) > 0)  # false for NaN
+        if not (highest(torch.tensor([int(left)])) if highest else left):
             return terms
         exponent = exponent - 53
 
 
-def rounded_sum(sums: Sequence[Tensor]) -> Tensor:
+def rounded_sum(sums: Sequence[Values]) -> Values:
     """Return the sum of the sums of the slices."""
     total = sums[-1]
     for part in reversed(sums[:-1]):
