@@ -1,18 +1,22 @@
 """Intervals and comparisons of items in groups, against explicit deletion of each group."""
 
 import math
+import pickle
 
 import pytest
 import torch
+from scipy import stats
 
+from tests.support import emulated
 from tests.support.tolerances import REORDERED
+from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision, merge
 from torch_ap.core.ranking.builders import from_scores
 from torch_ap.functional import (
     binary_average_precision,
     multiclass_average_precision,
     multilabel_average_precision,
 )
-from torch_ap.inference import average_precision_interval, groups
+from torch_ap.inference import average_precision_interval, compare_rankings, compare_systems, groups
 from torch_ap.inference.groups import Groups, standard_error, without_each_group
 from torch_ap.inference.record import logit, student_quantile
 
@@ -218,3 +222,172 @@ def test_invalid_arguments(arguments, parts):
     with pytest.raises((ValueError, TypeError)) as caught:
         average_precision_interval(torch.arange(20.0), torch.arange(20) % 2, **arguments)
     assert all(part in str(caught.value) for part in parts)
+
+
+@pytest.mark.parametrize("method", ["logit", "jackknife", "influence"])
+def test_comparison_follows_from_the_values_without_each_group(method):
+    scores, target, ids = draw(10, n=150, grouping=20, distinct=60)
+    other = scores + 20 * torch.rand(150, generator=torch.Generator().manual_seed(0))
+    found = compare_rankings(scores, other, target, groups=ids, method=method)
+    values = [explicit_values(x, target, ids, ap) for x in (scores, other)]
+    error, df = explicit_error(values[0] - values[1]), explicit_df(target, ids)
+    tolerance = {"rel": 1e-9} if method != "influence" else {"rel": 0.1}
+    assert float(found.standard_error) == pytest.approx(error, **tolerance)
+    a, b = float(ap(scores, target)), float(ap(other, target))
+    share, slopes = (df + 1) / (df + 2), []
+    if method == "logit":
+        a, b = share * a, share * b
+        slopes = [share / (x * (1 - x)) for x in (a, b)]
+        error = explicit_error(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
+        a, b = (math.log(x / (1 - x)) for x in (a, b))
+    p = 2 * stats.t.sf(abs(a - b) / error, df)
+    assert float(found.p_value) == pytest.approx(p, rel=1e-9 if method != "influence" else 0.3)
+
+
+def test_comparison_of_equal_systems_and_of_few_groups():
+    scores, target, ids = draw(11, n=80, grouping=20)
+    assert float(compare_rankings(scores, scores, target, groups=ids).p_value) == 1
+    other = torch.rand(80, generator=torch.Generator().manual_seed(0))
+    single = compare_rankings(scores, other, target, groups=[3] * 80)
+    assert single.p_value.isnan()
+    assert "fewer than two groups" in single.reason
+    with pytest.warns(UserWarning, match="5 groups with hits"):
+        few = compare_rankings(scores, other, target, groups=torch.arange(80) // 16)
+    assert "5 groups with hits" in few.reason
+    for wrong in ({"method": "bootstrap"}, {"method": "permutation"}, {"design": "stratified"}):
+        with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` .*`groups`"):
+            compare_rankings(scores, other, target, groups=ids, **wrong)
+
+
+def test_several_systems():
+    scores, target, ids = draw(12, n=120, grouping=20)
+    preds = torch.stack([scores, scores + torch.rand(120), torch.rand(120)])
+    found = compare_systems(preds, target, groups=ids)
+    pair = compare_rankings(preds[0], preds[2], target, groups=ids)
+    assert float(found.p_value[0, 2]) == float(pair.p_value)
+    with pytest.raises(ValueError, match=r"`method` .*'holm' with `groups`"):
+        compare_systems(preds, target, groups=ids, method="tukey")
+
+
+TASKS = {
+    "binary": (BinaryAveragePrecision, {}),
+    "multiclass": (MulticlassAveragePrecision, {"num_classes": 3, "normalization": "none"}),
+    "multilabel": (MultilabelAveragePrecision, {"num_labels": 3}),
+    "ignored": (BinaryAveragePrecision, {"ignore_index": -1}),
+    "classes": (MulticlassAveragePrecision, {"num_classes": 3, "normalization": "none", "average": None}),
+    "ignored labels": (MultilabelAveragePrecision, {"num_labels": 3, "ignore_index": -1, "average": "micro"}),
+}
+
+
+def draw_task(task, seed=0):
+    """Return scores, targets and groups for a metric."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, 15, (90,), generator=generator)
+    preds = torch.rand(90, 3, generator=generator)
+    target = torch.randint(0, 3, (90,), generator=generator)
+    if "label" in task:
+        target = (torch.rand(90, 3, generator=generator) < 0.4).long()
+        target[::7, 1] = -1 if "ignored" in task else 1
+    elif task in ("binary", "ignored"):
+        preds, target = preds[:, 0], (target == 0).long()
+        target[::7] = -1 if task == "ignored" else 1
+    return preds, target, ids
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_metrics_store_groups(task):
+    kind, arguments = TASKS[task]
+    preds, target, ids = draw_task(task)
+    whole, first, second = (kind(**arguments) for _ in range(3))
+    whole.update(preds, target, groups=ids)
+    first.update(preds[:40], target[:40], groups=ids[:40])
+    second.update(preds[40:], target[40:], groups=ids[40:].tolist())
+    expected = whole.confidence_interval()
+    plain = kind(**arguments)
+    plain.update(preds, target)
+    assert torch.equal(whole.compute(), plain.compute())
+    assert not torch.equal(expected.low, plain.confidence_interval().low)
+    loaded = kind(**arguments).from_bytes(first.to_bytes())
+    assert merge([loaded, second]).confidence_interval() == expected
+    assert pickle.loads(pickle.dumps(whole)).confidence_interval() == expected
+    if arguments.get("ignore_index") is None and task != "classes":
+        average = "none" if task == "binary" else "macro"
+        assert average_precision_interval(preds, target, average=average, groups=ids) == expected
+        summary = whole.summary()
+        assert float(summary["ap_low"]) == pytest.approx(float(expected.low), rel=1e-6)
+    if task == "ignored":
+        kept = target >= 0
+        assert average_precision_interval(preds[kept], target[kept], groups=ids[kept]) == expected
+    if task != "classes":
+        other = kind(**arguments)
+        other.update(preds.flip(0).sqrt(), target, groups=ids)
+        assert not whole.compare(other).p_value.isnan()
+        with pytest.raises(ValueError, match=r"`other` .*`groups`"):
+            whole.compare(plain)
+
+
+def test_groups_of_pixels_and_repeated_samples():
+    generator = torch.Generator().manual_seed(0)
+    preds, target = torch.rand(12, 2, 3, generator=generator), torch.rand(12, 2, 3, generator=generator) < 0.4
+    metric = BinaryAveragePrecision()
+    metric.update(preds, target, groups=torch.arange(12))
+    expected = average_precision_interval(
+        preds.flatten(), target.flatten().long(), groups=torch.arange(12).repeat_interleave(6)
+    )
+    assert metric.confidence_interval() == expected
+    repeated = BinaryAveragePrecision()
+    places = torch.tensor([*range(70), 3, 5])
+    preds, target, ids = draw_task("binary")
+    repeated.update(preds[places], target[places], sample_ids=places, groups=ids[places])
+    expected = average_precision_interval(preds[:70], target[:70], groups=ids[:70])
+    assert repeated.confidence_interval() == expected
+
+
+def test_metrics_reject_invalid_groups():
+    metric = BinaryAveragePrecision()
+    preds, target, ids = draw_task("binary")
+    for wrong, text in ((ids[:5], r"`groups` must be one per item, \(90,\)"), (ids + 0.5, "`groups` .*integer")):
+        with pytest.raises(ValueError, match=text):
+            metric.update(preds, target, groups=wrong)
+    metric.update(preds, target, groups=ids)
+    with pytest.raises(ValueError, match="`groups` must be given in every update or in none"):
+        metric.update(preds, target)
+    for more in ({"bins": 10}, {"thresholds": 10}):
+        with pytest.raises(ValueError, match="`groups` cannot be combined with `thresholds` or `bins`"):
+            BinaryAveragePrecision(**more).update(preds, target, groups=ids)
+    older = metric.state_dict() | {}
+    assert not older
+    metric.persistent(True)
+    saved = metric.state_dict()
+    del saved["groups"]
+    plain = BinaryAveragePrecision()
+    plain.load_state_dict(saved, strict=False)
+    assert plain.confidence_interval() == average_precision_interval(preds, target)
+
+
+def check_two_processes(rank):
+    preds, target, ids = draw_task("binary")
+    for sync in ("gather", "exchange"):
+        metric = BinaryAveragePrecision(sync=sync)
+        part = slice(0, 60) if rank == 0 else slice(60, 90)
+        metric.update(preds[part], target[part], groups=ids[part])
+        expected = average_precision_interval(preds, target, groups=ids)
+        assert metric.confidence_interval() == expected, sync
+        assert math.isclose(float(metric.compute()), float(expected.estimate), rel_tol=1e-6), sync
+
+
+def test_two_processes(ranks):
+    ranks(check_two_processes)
+
+
+def test_accelerator():
+    preds, target, ids = draw_task("multilabel")
+    with emulated.device():
+        metric = MultilabelAveragePrecision(num_labels=3).to("cuda")
+        metric.update(preds.to("cuda"), target.to("cuda"), groups=ids.to("cuda"))
+        found = metric.confidence_interval().to("cpu")
+        with pytest.raises(ValueError, match="`groups` must be on the device of the batch"):
+            metric.update(preds.to("cuda"), target.to("cuda"), groups=ids)
+    expected = average_precision_interval(preds, target, average="macro", groups=ids)
+    torch.testing.assert_close(found.low, expected.low, **ROUNDING)
+    torch.testing.assert_close(found.high, expected.high, **ROUNDING)

@@ -80,6 +80,10 @@ def weights(size, generator):
     return torch.randint(1, 9, (size,), generator=generator) / 8
 
 
+def groups(size, generator):
+    return torch.randint(12, (size,), generator=generator)
+
+
 def weights_of_scores(size, generator):
     return torch.randint(1, 9, (size, cases.CLASSES), generator=generator) / 8
 
@@ -344,6 +348,7 @@ POSES = {"box_format": "xywh", "iou_type": "keypoints", "sigmas": [0.03, 0.05, 0
 METRICS: dict[str, Row] = {
     **{name: Row(case.metric, pair(case.make), case.settings, case.logits) for name, case in cases.CASES.items()},
     "binary_weighted": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights)),
+    "binary_groups": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, groups=groups)),
     "binary_sigmoid": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"normalization": "sigmoid"}, False),
     "binary_weighted_101_point": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"interpolation": "101-point"}

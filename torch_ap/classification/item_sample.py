@@ -14,6 +14,7 @@ from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import groups as grouped
 from torch_ap.inference.average_precision import default_method, interval_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
@@ -54,7 +55,7 @@ class ItemSample(Sample):
 
         For bins with distinct scores it is the interval for tied bins, widened by the bounds of the bins.
         """
-        method = method or default_method(self.settings, self.design)
+        method = method or default_method(self.settings, self.design, self.batch)
         options = InferenceSettings(confidence_level, method, self.design, resampling)
         settings = self._tied if self.settings.mixed else self.settings
         interval = interval_of_curve(settings, self.curve, self.batch, options)
@@ -111,12 +112,18 @@ class ItemSample(Sample):
         mine, theirs = _paired_batches(self.batch, other.batch)
         curves = self.curve, other.curve
         if self.settings.inputs.width is not None:
-            options = InferenceSettings(confidence_level, method or "influence", self.design)
+            default = "influence" if mine.groups is None else grouped.DEFAULT
+            options = InferenceSettings(confidence_level, method or default, self.design)
             return compare_averages(self.settings, (mine, theirs), curves, options)
         is_counted = counted_items(mine.target)
         scores = mine.scores[is_counted], theirs.scores[is_counted]
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
-        return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options)
+        groups = None if mine.groups is None else mine.groups[is_counted]
+        return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options, groups)
+
+
+def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b if a is None or b is None else torch.equal(a, b)
 
 
 def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:
@@ -125,6 +132,8 @@ def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Ba
         raise ValueError("`thresholds` and `bins` must be None for a comparison, which needs the items")
     if not torch.equal(mine.target, theirs.target):
         raise ValueError("`other` must have been updated with the same targets in the same order")
+    if not _are_equal(mine.groups, theirs.groups):
+        raise ValueError("`other` must have been updated with the same `groups` in the same order")
     return mine, theirs
 
 

@@ -34,6 +34,9 @@ _BYTES_A_BIN = 32  # counts and sums of weights, for misses and hits
 _BYTES_LEARNT = 8 * adaptive.FIELDS  # includes the end of the bin
 
 
+_ITEM_STATES = (samples.STATE, samples.GROUPS)  # absent from states with bins
+
+
 class MetricOptions(APOptions, total=False):
     """Keywords of the metrics of classification; see :class:`torch_ap.core.metric.base.RankingMetric`."""
 
@@ -86,6 +89,7 @@ class ItemMetric(RankingMetric):
     targets: list[Tensor]
     weights: list[Tensor]
     sample_ids: list[Tensor]
+    groups: list[Tensor]
     counts: Tensor
     weight_sums: Tensor
     sketch: Tensor
@@ -113,7 +117,7 @@ class ItemMetric(RankingMetric):
         self._rows_unseen = inputs.classes and inputs.normalization is None
         self._warned_of_two_scores = False
         if bins is None or settings.adaptive:
-            self._add_states("scores", "targets", "weights", *[samples.STATE] * (bins is None))
+            self._add_states("scores", "targets", "weights", *_ITEM_STATES * (bins is None))
         if bins is None:
             return
         argument = "bins" if settings.thresholds is None else "thresholds"
@@ -144,7 +148,7 @@ class ItemMetric(RankingMetric):
         waiting += len(batch.scores)
         in_forward = self._state_before_forward is not None  # `forward` counts at its end
         counting = not in_forward and waiting > self._settings.bins.pilot
-        columns = self._columns(batch, target, None, copied=not counting)
+        columns = self._columns(batch, target, copied=not counting)
         if not counting:
             self._hold(columns, batch.broken)
             self._seen = self.scores, len(self.scores), waiting
@@ -197,7 +201,7 @@ class ItemMetric(RankingMetric):
         self._raise_first_violation(warned, **inputs.rule_values)
 
     def _columns(
-        self, batch: Batch, target: Tensor, sample_ids: SampleIds, *, copied: bool = True
+        self, batch: Batch, target: Tensor, sample_ids: SampleIds = None, *, copied: bool = True
     ) -> tuple[Tensor | None, ...]:
         """Return one column per list state of a batch; with ``copied``, in memory of the metric."""
         scores, targets, weights = batch.scores, batch.target, batch.weights
@@ -209,10 +213,15 @@ class ItemMetric(RankingMetric):
             return scores, targets, weights
         if sample_ids is not None:
             sample_ids = samples.validate_ids(samples.STATE, sample_ids, scores.shape[:1], scores.device, "item")
-        return scores, targets, weights, sample_ids
+        return scores, targets, weights, sample_ids, batch.groups
+
+    def _item_groups(self, preds: Tensor, batch: Batch, groups: SampleIds) -> Tensor | None:
+        """Return the group of each row of a batch from the groups of (N, ...) scores."""
+        ids = samples.validate_ids(samples.GROUPS, groups, preds.shape[:1], batch.scores.device, "item")
+        return ids if ids is None or preds.ndim == 1 else ids.repeat_interleave(len(batch.scores) // max(len(ids), 1))
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
-        return next((f"`{name}`" for name in ("weights", samples.STATE) if name in here ^ there), None)
+        return next((f"`{name}`" for name in ("weights", *_ITEM_STATES) if name in here ^ there), None)
 
     def _batch(self, lists: Mapping[str, list[Tensor]] | None = None) -> Batch:
         """Return all items of the state, or of other list states, as one batch."""
@@ -222,6 +231,8 @@ class ItemMetric(RankingMetric):
         scores, target = arrays.concatenate(state["scores"]), arrays.concatenate(state["targets"])
         batch = Batch(scores, target, arrays.concatenate(state["weights"]) if state["weights"] else None)
         if self._settings.bins is None:
+            if groups := self._list_state(samples.GROUPS):
+                batch = batch._replace(groups=arrays.concatenate(groups))
             if not (ids := self._list_state(samples.STATE)):
                 return batch
             kept = samples.first_copies(arrays.concatenate(ids), target)
@@ -260,7 +271,7 @@ class ItemMetric(RankingMetric):
             "scores": Form(tensors.SCORES, [columns]),
             "targets": Form([empty.target.dtype], [tuple(empty.target.shape[1:])]),
             "weights": Form(tensors.SCORES, weight_shapes),
-            samples.STATE: Form([torch.int64]),
+            **{name: Form([torch.int64]) for name in _ITEM_STATES},
         }
 
     def _check_held(self, state: dict[str, Any]) -> None:
@@ -272,7 +283,7 @@ class ItemMetric(RankingMetric):
             raise ValueError("`sketch` must contain ascending ends of bins and nonnegative counts")
         if not self._lists:
             return
-        further = [name for name in ("weights", samples.STATE) if isinstance(state.get(name), Tensor)]
+        further = [name for name in ("weights", *_ITEM_STATES) if isinstance(state.get(name), Tensor)]
         lengths = {name: len(state[name]) for name in ("scores", "targets", *further)}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{', '.join(f'`{name}`' for name in lengths)} must have equal lengths, got {lengths}")
@@ -339,6 +350,7 @@ class ItemMetric(RankingMetric):
         target: Tensor,
         weights: Tensor | None = None,
         sample_ids: SampleIds = None,
+        groups: SampleIds = None,
     ) -> None:
         """Add a batch.
 
@@ -356,16 +368,23 @@ class ItemMetric(RankingMetric):
                 id counts once over all updates and processes, so that samplers can repeat samples. The first copy
                 counts, in the order of processes, then of updates; all copies must have equal targets. Sample ids
                 cannot be combined with ``thresholds`` or ``bins``, which store no items.
+            groups: (N,) integers, a tensor or a list, the group of each item, such as a patient or a user; in every
+                update or in none. Items of a group may depend on each other: intervals and comparisons use the groups,
+                see :mod:`torch_ap.inference.groups`, and the value does not. Groups cannot be combined with
+                ``thresholds`` or ``bins``.
 
         Raises:
             TypeError, ValueError: for invalid input; the state is then unchanged. For tensors on an accelerator,
                 invalid values are raised by ``compute``.
         """
-        if sample_ids is not None and self._settings.bins is not None:
+        if (sample_ids is not None or groups is not None) and self._settings.bins is not None:
+            name = samples.STATE if sample_ids is not None else samples.GROUPS
             raise ValueError(
-                "`sample_ids` cannot be combined with `thresholds` or `bins`, which store counts instead of items"
+                f"`{name}` cannot be combined with `thresholds` or `bins`, which store counts instead of items"
             )
         batch = self._settings.validate(preds, target, weights)
+        if groups is not None:
+            batch = batch._replace(groups=self._item_groups(preds, batch, groups))
         if batch.scores.device != self._device:
             self._check_device(batch.scores, "preds")
         if self._rows_unseen and batch.scores.device.type == "cpu":

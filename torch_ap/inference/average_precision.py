@@ -449,7 +449,7 @@ def check_comparison(convention: Convention, method: str, curve: HitCurve | None
     check_convention(convention, method, curve)
 
 
-_FEW_GROUPS = "fewer than two groups, or one with most hits or misses, so the spread is unknown: the ends are NaN"
+_FEW_GROUPS = f"{grouped.NO_SPREAD}: the ends are NaN"
 
 
 def resolve_edge_cases(intervals: Interval, curve: HitCurve, group_df: Tensor | None = None) -> Interval:

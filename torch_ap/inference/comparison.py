@@ -16,17 +16,21 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures.average_precision import average_precision, average_precision_of_ranks
 from torch_ap.core.measures.convention import PLAIN, Convention
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import builders, order
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
+from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.average_precision import check_comparison
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, limit_p_value, number, student_tail
 from torch_ap.inference.resampling import InferenceSettings, Resampling
@@ -39,6 +43,7 @@ class PairedItems:
         self, curves: Sequence[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, options: InferenceSettings
     ) -> None:
         self.curves, self.relevant, self.design = curves, relevant, options.design
+        self.df = float(min(int(relevant.sum()), len(relevant) - int(relevant.sum())) - 1)
         self.m, self.n = int(curves[0].m), len(relevant)
         self.by_influence = not options.method.startswith("jackknife")
         self.contributions: list[Tensor] = []
@@ -62,7 +67,33 @@ class PairedItems:
         return math.sqrt(float(sum((len(x) - 1) / len(x) * (x - x.mean()).square().sum() for x in strata)))
 
 
-def logit_p_value(values: tuple[float, float], items: PairedItems, count: int) -> float:
+class PairedGroups:
+    """APs of both systems without each group, for the standard error of functions of the two APs."""
+
+    def __init__(
+        self,
+        curves: Sequence[HitCurve],
+        scores: tuple[Tensor, Tensor],
+        relevant: Tensor,
+        groups: Groups,
+        options: InferenceSettings,
+    ) -> None:
+        if options.design != "iid":
+            raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", options.design)
+        method = grouped.resolve_method(options.method, groups, GROUP_METHODS)
+        method = grouped.DEFAULT if method == "logit" else method
+        systems = zip(curves, scores, strict=True)
+        self.values = [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
+        self.df = groups.degrees_of_freedom(relevant)
+        self.hit_groups = (groups.sums(relevant.long()) > 0).sum()
+
+    def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
+        """Return the standard error of a weighted difference of the APs; NaN if the spread is unknown."""
+        gap = slopes[0] * self.values[0] - slopes[1] * self.values[1]
+        return float(grouped.standard_error(gap)) if self.df >= 1 else math.nan
+
+
+def logit_p_value(values: tuple[float, float], items: PairedItems | PairedGroups, count: float) -> float:
     """Return the p-value of the difference of the logits of count / (count + 1) * AP; NaN for a standard error of 0."""
     share = count / (count + 1)
     a, b = (share * value for value in values)
@@ -177,11 +208,15 @@ def compare_averages(
     Raises:
         ValueError: for another method, no average, or a convention other than plain AP.
     """
-    checks.one_of("method", options.method, ("influence",))
+    groups = batches[0].groups
+    if groups is None:
+        checks.one_of("method", options.method, ("influence",))
     if settings.average in ("none", None):
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
     check_comparison(settings.convention, options.method, None)
     value_a, value_b = (float(settings.value(curve, torch.float64, warn=False)) for curve in curves)
+    if groups is not None:
+        return _compare_grouped_averages(settings, batches, curves, (value_a, value_b), options)
     shares = [item_shares(settings, *system, options.design) for system in zip(batches, curves, strict=True)]
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
@@ -193,8 +228,30 @@ def compare_averages(
     return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
 
 
+def _compare_grouped_averages(
+    settings: APSettings,
+    batches: tuple[Batch, Batch],
+    curves: tuple[HitCurve, HitCurve],
+    values: tuple[float, float],
+    options: InferenceSettings,
+) -> Comparison:
+    """Return the difference of two averages, with its standard error by the averages without each group."""
+    if options.design != "iid":
+        raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", options.design)
+    systems = [
+        grouped.values_without_groups(settings, curve, batch, options.method)
+        for curve, batch in zip(curves, batches, strict=True)
+    ]
+    df = float(systems[0].df.min())
+    error = float(grouped.standard_error((systems[0].values - systems[1].values).flatten())) if df >= 1 else math.nan
+    reason = grouped.few_groups_reason(systems[0].hit_groups) if df >= 1 else grouped.NO_SPREAD
+    options = replace(options, method=systems[0].method)
+    return comparison_from_error(*values, error, reason=reason, df=df, **options.fields)
+
+
 Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
 METHODS = allowed_values(Method)
+GROUP_METHODS = ("logit", *grouped.METHODS)
 
 
 @renamed_keywords(batch="chunk_size")
@@ -206,6 +263,7 @@ def compare_rankings(
     confidence_level: float = 0.95,
     method: Method = "logit",
     design: Design = "iid",
+    groups: SampleIds = None,
     weights: Tensor | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
@@ -258,6 +316,11 @@ def compare_rankings(
         method: as above.
         design: "iid" (items were sampled, so the number of hits is random) or "stratified" (the numbers of hits and
             misses were fixed).
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. Requires ``design="iid"`` and method "logit", "jackknife" or "influence". The differences without
+            each group replace the differences of items, and k is min(G, G_+, G_-), see
+            :mod:`torch_ap.inference.groups`. "logit" uses the delete-one-group values up to 500 groups, the linearized
+            values beyond.
         weights: must be None, because the formulas count items.
         n_resamples: number of bootstrap resamples, or of permutations; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
@@ -294,7 +357,8 @@ def compare_rankings(
     relevant = target == 1
     options = InferenceSettings(confidence_level, method, design, resampling)
     curves = [builders.from_scores(preds, relevant) for preds in scores]
-    return compare_curves(curves, (scores[0], scores[1]), relevant, PLAIN, options).to(preds_a.device)
+    ids = grouped.validate_groups(groups, relevant.shape, relevant.device)
+    return compare_curves(curves, (scores[0], scores[1]), relevant, PLAIN, options, ids).to(preds_a.device)
 
 
 def compare_curves(
@@ -303,6 +367,7 @@ def compare_curves(
     relevant: Tensor,
     convention: Convention,
     options: InferenceSettings,
+    groups: Tensor | None = None,
 ) -> Comparison:
     """Compare validated items and their curves as :func:`compare_rankings`; ``convention`` must be plain AP."""
     method = options.method
@@ -314,17 +379,24 @@ def compare_curves(
     # without misses, or if the systems rank the items in the same way, no item distinguishes them
     if hits and (not misses or (min(hits, misses) < 2 and torch.equal(*(order.dense_ranks(x)[1] for x in scores)))):
         return comparison_from_error(value_a, value_b, 0.0, **options.fields)
-    if method == "bootstrap":
+    if method == "bootstrap" and groups is None:
         low, high, error, p = _bootstrap(curves, scores, relevant, convention, options)
         comparison = comparison_from_error(value_a, value_b, error, reason=_reason(hits, error), **options.fields)
         if comparison.p_value == 1:
             return comparison
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
         return limit_p_value(comparison, len(relevant), "items")
-    items = PairedItems(curves, scores, relevant, options)
-    count, error = min(hits, misses), items.standard_error()
-    df = math.inf if method.endswith("-z") else count - 1
-    comparison = comparison_from_error(value_a, value_b, error, df=df, reason=_reason(hits, error), **options.fields)
+    items: PairedItems | PairedGroups
+    if groups is None:
+        items = PairedItems(curves, scores, relevant, options)
+    else:
+        items = PairedGroups(curves, scores, relevant, Groups.from_ids(groups), options)
+    count, error = items.df + 1, items.standard_error()
+    df = math.inf if method.endswith("-z") else items.df
+    reason = _reason(hits, error)
+    if isinstance(items, PairedGroups) and hits:
+        reason = grouped.few_groups_reason(items.hit_groups) if items.df >= 1 else grouped.NO_SPREAD
+    comparison = comparison_from_error(value_a, value_b, error, df=df, reason=reason, **options.fields)
     if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
         return comparison
     if method == "logit":

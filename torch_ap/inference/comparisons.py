@@ -19,6 +19,7 @@ from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.inference import record
 from torch_ap.inference.comparison import Method, average_precision_untied, compare_rankings, random_ranks
 from torch_ap.inference.queries import Pairs, p_value, pair_values, validate_pairs
@@ -284,6 +285,7 @@ def compare_systems(
     method: Correction = "holm",
     test: Method | None = None,
     design: Design = "iid",
+    groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -312,6 +314,7 @@ def compare_systems(
         method: as above.
         test: test of the single pairs, the ``method`` of ``compare_rankings``; None for its default.
         design: as in ``compare_rankings``.
+        groups: as in ``compare_rankings``; method "holm" only.
         n_resamples: number of random permutations, and of resamples of the tests that resample; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -351,7 +354,9 @@ def compare_systems(
     bad = torch.isnan(preds).nonzero()
     if len(bad):
         raise ValueError(f"`preds` must not contain NaN, got nan at index {tuple(bad[0].tolist())}")
-    settings: dict[str, Any] = {"design": design} | ({} if test is None else {"method": test})
+    if groups is not None and method == "tukey":
+        raise_invalid("method", "must be 'holm' with `groups`, whose items cannot be permuted separately", method)
+    settings: dict[str, Any] = {"design": design, "groups": groups} | ({} if test is None else {"method": test})
     settings |= {"n_resamples": n_resamples, "generator": generator, "chunk_size": chunk_size, "progress": progress}
     pairs = [compare_rankings(a, b, target, **settings) for a, b in combinations(preds, 2)]
     aps = torch.stack([pairs[0].value_a, *(pair.value_b for pair in pairs[: len(preds) - 1])]).cpu()

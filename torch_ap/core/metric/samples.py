@@ -16,6 +16,7 @@ from torch_ap.core.base.class_names import is_int64
 from torch_ap.core.base.messages import raise_invalid
 
 STATE = "sample_ids"
+GROUPS = "groups"  # the group of each sample, such as a patient
 SampleIds: TypeAlias = Tensor | Sequence[int] | None
 
 

@@ -235,8 +235,8 @@ def checked_state(metric: Any, given: Any, source: str) -> dict[str, Any]:
     try:
         if "first_violation" not in given and any(name in given for name in metric._peer_states):
             given = _state_of_peer(metric, given)
-        if samples.STATE in metric._lists:  # absent in older checkpoints
-            given = {samples.STATE: [], **given}
+        # absent in older checkpoints
+        given = {**{name: [] for name in (samples.STATE, samples.GROUPS) if name in metric._lists}, **given}
         check_identity(metric, given.get("first_violation"), source)
         state = checked_form(given, metric._defaults, metric._forms(), metric.device)
         metric._check_fit({}, state)
