@@ -737,11 +737,11 @@ ARGUMENTS = {
     "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),
     "level alone": (
         ("--confidence-level", "0.9"),
-        "--confidence-level has no meaning without --interval, --baseline or --report",
+        "--confidence-level has no meaning without --interval, --baseline, --report or --fail-below",
     ),
     "resamples alone": (
         ("--n-resamples", "9"),
-        "--n-resamples has no meaning without --interval, --baseline or --report",
+        "--n-resamples has no meaning without --interval, --baseline, --report or --fail-below",
     ),
     "groups without bins": (
         ("--bins", "9", "--group", "query"),

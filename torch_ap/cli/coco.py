@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.cli import file_notes
-from torch_ap.cli.detectors import Paths, Result, evaluate
+from torch_ap.cli import file_notes, gates
+from torch_ap.cli.detectors import Paths, Result, evaluate, gates_of_lists
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
@@ -59,10 +59,9 @@ def run(args: argparse.Namespace) -> int:
         return metric
 
     similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
-    evaluate_results(
+    return evaluate_results(
         args, paths, annotations, lambda path: read_results(annotations, path), metric_of, CocoLayout, similarity
     )
-    return 0
 
 
 def evaluate_results(
@@ -73,8 +72,8 @@ def evaluate_results(
     metric_of: Callable[[Any, str], Any],
     layout_of: Callable[[Any], "CocoLayout"],
     similarity: str = "an IoU",
-) -> None:
-    """Evaluate results files and print, for COCO and LVIS.
+) -> int:
+    """Evaluate results files, print, and return the exit status, for COCO and LVIS.
 
     Args:
         args: arguments of the command.
@@ -107,25 +106,26 @@ def evaluate_results(
             table["name"] = label_names(torch.tensor(table["class"], dtype=torch.int64), class_names)
         return Result(values, table.get("class", []), table)
 
-    metric, results = evaluate(args, paths, updated_metric, result_of, annotations.images, class_names)
-    write(args, paths, metric, results, layout_of(metric), class_names)
+    metrics, results = evaluate(args, paths, updated_metric, result_of, annotations.images, class_names)
+    return write(args, paths, metrics, results, layout_of(next(iter(metrics.values()))), class_names)
 
 
 def write(
     args: argparse.Namespace,
     paths: Paths,
-    metric: DetectionMetric,
+    metrics: Mapping[str, DetectionMetric],
     results: Mapping[str, Result],
     layout: Layout,
     class_names: ClassNames,
-) -> None:
-    """Write the results of a detection command, with errors and operating points if requested."""
-    further: dict[str, Report] = {}
+) -> int:
+    """Write the results of a detection command, with errors and operating points if requested; return the status."""
+    metric, further = next(iter(metrics.values())), dict[str, Report]()
     if args.errors:
         further["errors"] = ErrorReport(metric, class_names, per_class=args.per_class, ap=layout.key("ap"))
     if args.operating_points:
         further["operating_points"] = OperatingPointReport(args, metric, class_names)
-    DetectorReport(args, paths, results, layout, further).write(args.form)
+    tested = gates_of_lists(args, paths, metrics, layout.key("map"))
+    return gates.write(args, DetectorReport(args, paths, results, layout, further), tested)
 
 
 def _note_causes(args: argparse.Namespace, data: CocoData, path: str) -> bool:

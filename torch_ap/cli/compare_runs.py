@@ -1,7 +1,7 @@
 """Comparison of runs with a baseline, query by query: difference or ratio of geometric means, with p-values."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +41,9 @@ class Compared:
 Comparisons = dict[str, dict[str, Compared]]
 
 
-def compare_with_baseline(run: Result, baseline: Result, settings: Settings) -> dict[str, QueryComparison]:
+def compare_with_baseline(
+    run: Result, baseline: Result, settings: Settings, tests: Sequence[Method] = _TESTS
+) -> dict[str, QueryComparison]:
     """Compare a run with the baseline over their common queries.
 
     For geometric means the values are logs, after raising to trec_eval's floor: the difference is the log of the ratio
@@ -58,7 +60,7 @@ def compare_with_baseline(run: Result, baseline: Result, settings: Settings) -> 
     a, b, bounds = run.values[own], baseline.values[other], (0.0, 1.0)
     if baseline.geometric:
         a, b, bounds = floored_logs(a), floored_logs(b), (math.log(GM_FLOOR), 0.0)
-    return {x: compare_per_query(a, b, method=x, bounds=bounds, **vars(settings)) for x in _TESTS}
+    return {x: compare_per_query(a, b, method=x, bounds=bounds, **vars(settings)) for x in tests}
 
 
 def compare_all_runs(results: Mapping[str, Mapping[str, Result]], settings: Settings) -> Comparisons:

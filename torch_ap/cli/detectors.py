@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, note, unique_suffix
 from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import resampling_options
@@ -106,7 +107,7 @@ def evaluate(
     result_of: Callable[[DetectionMetric], Result],
     images: Sequence[Any],
     class_names: Mapping[int, str],
-) -> tuple[DetectionMetric, dict[str, Result]]:
+) -> tuple[dict[str, DetectionMetric], dict[str, Result]]:
     """Evaluate lists of detections and write the page, if requested.
 
     Args:
@@ -118,7 +119,7 @@ def evaluate(
         class_names: names of the labels.
 
     Returns:
-        The metric of the first list, and the result of each list by name.
+        The metric of each list by path, and the result of each list by name.
     """
     warnings.filterwarnings("ignore", f"no label in `preds`|{NO_AREA}", UserWarning)  # the notes contain more
     slices = _read_slices(args, images)
@@ -147,7 +148,26 @@ def evaluate(
             _add_intervals(result, metric, args, groupings)
     if paths.baseline is not None:
         _add_comparisons(results, args, paths, metrics, groupings)
-    return next(iter(metrics.values())), results
+    return metrics, results
+
+
+def gates_of_lists(args: argparse.Namespace, paths: Paths, metrics: Mapping[str, Any], name: str) -> list[Gate]:
+    """Return the gates of each list but the baseline, for the mean, which has this name."""
+    options = resampling_options(args)
+
+    def value(metric: Any) -> Estimate:
+        return lambda level: metric.confidence_interval(level, **options)
+
+    def difference(metric: Any, baseline: Any) -> Estimate:
+        return lambda level: metric.compare(baseline, confidence_level=level, **options)
+
+    gates: list[Gate] = []
+    for path in paths.names if paths.baseline is None else paths.compared:
+        differences = {} if paths.baseline is None else {name: difference(metrics[path], metrics[paths.baseline])}
+        baseline = "" if paths.baseline is None else paths.baseline_name
+        values = {name: value(metrics[path])}
+        gates += gates_of(args, paths.names[path], values, differences, baseline, lambda x: name if x == "map" else x)
+    return gates
 
 
 def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:

@@ -166,7 +166,9 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
     )
     parser.option("--compare", text, metavar="BASELINE", nargs="?", const="")
     points = ("operating_points",)
-    parser.resampling(1000, "resamples of the images", "interval", "compare", "report", others=points)
+    users = ("interval", "compare", "report", "fail_below")
+    parser.resampling(1000, "resamples of the images", *users, others=points)
+    parser.gates("compare")
     text = "add the score threshold with the best F of each class and of all together, with intervals over images"
     parser.flag("--operating-points", text)
     for names, metavar, text in (

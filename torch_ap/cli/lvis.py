@@ -34,8 +34,9 @@ def run(args: argparse.Namespace) -> int:
             diagnose=False,  # file_notes names causes
         )
 
-    evaluate_results(args, paths, annotations.coco, lambda path: read_results(annotations, path), metric_of, LvisLayout)
-    return 0
+    return evaluate_results(
+        args, paths, annotations.coco, lambda path: read_results(annotations, path), metric_of, LvisLayout
+    )
 
 
 class LvisLayout(CocoLayout):

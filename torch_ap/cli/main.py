@@ -1,7 +1,8 @@
 """The command ``torch-ap``: average precision of files.
 
-The exit status is 0, or 2 with one line on standard error if an argument or a file is invalid, 141 if the reader of
-standard output has closed it, and 130 after an interrupt, as for shells.
+The exit status is 0; 1 if a gate (:mod:`torch_ap.cli.gates`) fails, 3 if a gate is undecided and none fails; 2 with one
+line on standard error if an argument or a file is invalid; 141 if the reader of standard output has closed it, and 130
+after an interrupt, as for shells.
 
 Slow imports wait until a command runs: help and errors in arguments do not import torch.
 """

@@ -4,6 +4,7 @@ The modules of options do not import torch, so that help appears quickly.
 """
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from torch_ap.core.base.messages import LONGEST, short_repr
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS, DEFAULT_MEASURES, KNOWN, QRELS_FORM, RUN_FORM
 
 CONFIDENCE_LEVEL = 0.95
+GATES = ("fail_below", "fail_if_worse")
 _NEGATIVE = re.compile(r"-\.?\d.*")  # "-1,2" is a value, so that the error states the rule of its option
 _PAGES = (".html", ".htm", ".md")
 
@@ -86,6 +88,21 @@ class Parser(argparse.ArgumentParser):
         text = f"also write a page with {content}, curves and warnings: .html, or .md for Markdown"
         self.option("--report", text, type=page_path, metavar="PATH")
 
+    def gates(self, baseline: str) -> None:
+        """Add the gates; ``baseline`` is the option that ``--fail-if-worse`` needs."""
+        text = (
+            "gate for CI, repeatable: exit with status 1 if the data show that the measure is below the bound, 3 if "
+            "its interval contains the bound"
+        )
+        self.option("--fail-below", text, action="append", type=measure_bound, metavar="MEASURE=BOUND")
+        text = (
+            f"gate for CI: exit with status 1 if the paired test of {option_of(baseline)} shows that a measure is "
+            "lower by more than MARGIN (default: 0), 3 if it cannot tell. Holm's procedure allows for several gates"
+        )
+        self.option("--fail-if-worse", text, needs=(baseline,), nargs="?", const=0.0, type=margin, metavar="MARGIN")
+        text = "also write the gates as JUnit XML: undecided gates are skipped tests"
+        self.option("--junit", text, needs=GATES, metavar="PATH")
+
     def resampling(self, count: int, resamples: str, *users: str, others: Sequence[str] = ()) -> None:
         """Add the options of intervals.
 
@@ -130,7 +147,7 @@ def fill_in_defaults(args: argparse.Namespace) -> argparse.Namespace:
     for name, (default, users) in args.needs.items():
         if getattr(args, name) is None:
             setattr(args, name, default)
-        elif all(getattr(args, user) in (None, False) for user in users):
+        elif all(getattr(args, user) is None or getattr(args, user) is False for user in users):
             raise ValueError(f"{option_of(name)} has no meaning without {_join_options(users, 'or')}")
     return args
 
@@ -177,7 +194,8 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("--interval", text)
     parser.report_path("the first measure of a run, or with --compare of two runs")
     resamples = "flips of the randomization test, and resamples of the interval"
-    parser.resampling(10_000, resamples, "compare", "interval", "report")
+    parser.resampling(10_000, resamples, "compare", "interval", "report", others=("fail_below",))
+    parser.gates("compare")
     parser.flag("--allow-empty", "accept a run without documents")
 
 
@@ -209,6 +227,31 @@ def numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be numbers with commas between them, got {short_repr(text)}") from None
+
+
+def measure_bound(text: str) -> tuple[str, float]:
+    """Return the measure and the bound of a text such as ``map=0.42``."""
+    name, _, bound = text.rpartition("=")
+    value = _finite_number(bound)
+    require(name != "" and value is not None, "must be MEASURE=BOUND, as map=0.42", text)
+    assert value is not None
+    return name, value
+
+
+def margin(text: str) -> float:
+    """Return a finite number of at least 0."""
+    value = _finite_number(text)
+    require(value is not None and value >= 0, "must be a number of at least 0", text)
+    assert value is not None
+    return abs(value)  # -0.0
+
+
+def _finite_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def int_from_2(text: str) -> int:

@@ -4,19 +4,23 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from torch_ap.cli import table_inputs
+from torch_ap.cli import gates, table_inputs
 from torch_ap.cli.detectors import system_names
 from torch_ap.cli.notes import emit, file_name
 from torch_ap.cli.progress import resampling_options
 from torch_ap.cli.table_inputs import Inputs, metric_of
+from torch_ap.cli.table_intervals import gates_of_table
 from torch_ap.reports import report
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, measure, write the page and print its path."""
     args.measures = [args.measure]
-    emit([str(write(args, table_inputs.read(args), args.output, args.title))])
-    return 0
+    inputs = table_inputs.read(args)
+    tested = gates_of_table(args, inputs)
+    gates.decide(tested, args.confidence_level)
+    emit([str(write(args, inputs, args.output, args.title)), *(gate.sentence for gate in tested)])
+    return gates.finish(args, tested)
 
 
 def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None = None) -> Path:

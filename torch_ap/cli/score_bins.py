@@ -9,15 +9,16 @@ files have wide bounds, and it has neither groups nor measures at a rank.
 import argparse
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.cli import table_inputs
-from torch_ap.cli.notes import to_option_names
+from torch_ap.cli import table_inputs, table_intervals
+from torch_ap.cli.gates import Estimate, Gate, gates_of
+from torch_ap.cli.notes import file_name, to_option_names
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
@@ -29,6 +30,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.score_bins import ScoreBins
 from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.queries import compare_per_query, mean_interval
+from torch_ap.inference.record import Comparison, Interval, number
 from torch_ap.inference.resampling import InferenceSettings
 
 _MAX_SHARE = 0.1  # of the width of an interval: narrower bounds are not worth a note
@@ -131,8 +133,8 @@ def _read(table: TableFile, systems: Sequence[_System]) -> None:
                 system.add(batch, preds)
 
 
-def evaluate(args: argparse.Namespace) -> TableReport:
-    """Count the rows in bins and return the bounds of all measures."""
+def evaluate(args: argparse.Namespace) -> tuple[TableReport, list[Gate]]:
+    """Count the rows in bins; return the bounds of all measures, and the gates."""
     measures, table = table_inputs.prepare(args)
     for measure in measures:
         _check_bounds_exist(measure)
@@ -160,7 +162,51 @@ def evaluate(args: argparse.Namespace) -> TableReport:
     convention = "at least and at most: any order inside the bins" if is_mixed else "each score has a bin of its own"
     positives = int(system.curve.m.sum())
     facts = table_inputs.table_facts(args, table, system.rows, positives, classes, labels=labels)
-    return TableReport(args, results, facts | {"bins": len(system.bins.low)}, convention)
+    report = TableReport(args, results, facts | {"bins": len(system.bins.low)}, convention)
+    values = {x.name: _gated_value(args, x, system, results[x.name].numbers) for x in measures}
+    differences = {x.name: _gated_difference(args, x, system, baseline, results[x.name].compared) for x in measures}
+    names = (file_name(args.file), file_name(args.baseline or ""))
+
+    def full_name(name: str) -> str:
+        return table_intervals.full_name(args, name, has_classes=bool(classes))
+
+    return report, gates_of(args, names[0], values, differences, names[1], full_name)
+
+
+def _gated_value(args: argparse.Namespace, measure: Measure, system: _System, numbers: Mapping[str, float]) -> Estimate:
+    """Return the interval of the estimate as a function of its level, widened by the bounds of the bins."""
+
+    def estimate(level: float) -> Interval:
+        ends = _interval(args, measure, system, system.bounds(measure)["estimate"], level)
+        if len(ends["low"]) > 1 or (math.isnan(ends["low"][0]) and bool(system.curve.m.any())):
+            raise ValueError(f"--fail-below {measure.name}: {_NO_INTERVAL}")
+        low = ends["low"][0] + numbers["at_least"] - numbers["estimate"]
+        high = ends["high"][0] + numbers["at_most"] - numbers["estimate"]
+        return Interval(number(numbers["estimate"]), low, high, number(math.nan), level, "")
+
+    return estimate
+
+
+def _gated_difference(
+    args: argparse.Namespace,
+    measure: Measure,
+    system: _System,
+    baseline: _System | None,
+    numbers: Mapping[str, float],
+) -> Estimate:
+    """Return the comparison of the estimates as a function of its level, widened by the bounds of the bins."""
+
+    def estimate(level: float) -> Comparison:
+        if baseline is None or args.group is None:
+            raise ValueError(f"--fail-if-worse of {measure.name}: {_NO_COMPARISON}")
+        values = (x.bounds(measure)["estimate"] for x in (system, baseline))
+        comparison = compare_per_query(*values, confidence_level=level, bounds=(0, 1))
+        low = comparison.low + numbers["at_least"] - numbers["difference"]
+        high = comparison.high + numbers["at_most"] - numbers["difference"]
+        p_value = comparison.p_value if numbers["at_least"] == numbers["at_most"] else number(math.nan)
+        return replace(comparison, low=low, high=high, p_value=p_value)
+
+    return estimate
 
 
 def _check_bounds_exist(measure: Measure) -> None:
@@ -193,7 +239,7 @@ def _result_of(
     is_undefined = math.isnan(means["estimate"]) and not bool(system.curve.m.any())
     result.reasons += [NO_POSITIVE] if is_undefined else []
     if args.interval:
-        ends = _interval(args, measure, system, columns["estimate"])
+        ends = _interval(args, measure, system, columns["estimate"], args.confidence_level)
         is_single = len(ends["low"]) == 1
         result.numbers |= {end: float(x[0]) if is_single else math.nan for end, x in ends.items()}
         if math.isnan(result.numbers["low"]) and not is_undefined:
@@ -231,13 +277,15 @@ def _chance(measure: Measure, system: _System) -> float:
     return system.mean(untied.chance_level(system.curve))
 
 
-def _interval(args: argparse.Namespace, measure: Measure, system: _System, estimate: Tensor) -> dict[str, Tensor]:
+def _interval(
+    args: argparse.Namespace, measure: Measure, system: _System, estimate: Tensor, level: float
+) -> dict[str, Tensor]:
     """Return the interval of the mean over groups, (1,), or of each ranking, (S,), with bins as ties; or NaN."""
     if args.group is not None:
-        mean = mean_interval(estimate, confidence_level=args.confidence_level, n_resamples=args.n_resamples)
+        mean = mean_interval(estimate, confidence_level=level, n_resamples=args.n_resamples)
         return {"low": mean.low[None], "high": mean.high[None]}
     is_plain = measure.kind == "ap" and measure.k is None and not system.curve.weighted
     if not is_plain or args.ties not in (None, "grouped"):
         return dict.fromkeys(("low", "high"), torch.full_like(estimate, math.nan))
-    intervals = curve_interval(system.curve, PLAIN, InferenceSettings(args.confidence_level))
+    intervals = curve_interval(system.curve, PLAIN, InferenceSettings(level))
     return {"low": intervals.low, "high": intervals.high}

@@ -51,7 +51,8 @@ def add_score(subparsers: Subparsers) -> None:
     parser.report_path("the first measure")
     parser.option("--bins", _BINS, type=int_from_2, metavar="N")
     parser.forms()
-    parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report")
+    parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report", "fail_below")
+    parser.gates("baseline")
 
 
 def add_report(subparsers: Subparsers) -> None:
@@ -74,6 +75,7 @@ def add_report(subparsers: Subparsers) -> None:
     parser.option("-o --output", text, type=page_path, default="report.html", metavar="PATH")
     parser.option("--title", "title of the page (default: name of FILE)")
     parser.resampling(1000, _RESAMPLES)
+    parser.gates("baseline")
     parser.set_defaults(**dict.fromkeys(("bins", "per_group", "per_class", "report")))
 
 

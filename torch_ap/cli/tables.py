@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from torch_ap.cli.notes import emit, emit_json
+from torch_ap.cli.notes import emit, emit_json, note
 from torch_ap.retrieval.runs.results import Table as Table  # re-exported for the modules that build reports
 from torch_ap.retrieval.runs.results import number as number
 
@@ -17,7 +17,13 @@ Part: TypeAlias = Table | str
 
 
 class Report(ABC):
-    """Results of a command; only the requested form is built."""
+    """Results of a command; only the requested form is built.
+
+    Attributes:
+        gates: tested gates; see :mod:`torch_ap.cli.gates`.
+    """
+
+    gates: Sequence[Any] = ()
 
     @abstractmethod
     def parts(self) -> Iterable[Part]:
@@ -37,16 +43,25 @@ class Report(ABC):
 
     def write(self, form: str | None) -> None:
         """Write the results on standard output in one of ``FORMS``, or as text if ``form`` is None."""
+        sentences = [gate.sentence for gate in self.gates]
         if form == "json":
-            emit_json(_replace_nan(self.document()))
+            emit_json(_replace_nan(self._document_with_gates()))
         elif form == "csv":
             text = io.StringIO()
             csv.writer(text, lineterminator="\n").writerows([_cell(x) for x in row] for row in self.records())
             emit(text.getvalue().removesuffix("\n").split("\n"))
+            for sentence in sentences:
+                note(sentence)
         elif form == "markdown":
-            emit(_spaced_lines(self.markdown_parts(), Table.markdown, between_all=True))
+            emit(_spaced_lines([*self.markdown_parts(), *sentences], Table.markdown, between_all=True))
         else:
-            emit(_spaced_lines(self.parts(), Table.lines, between_all=False))
+            emit(_spaced_lines([*self.parts(), *sentences], Table.lines, between_all=False))
+
+    def _document_with_gates(self) -> dict[str, Any]:
+        document = self.document()
+        if self.gates and "gates" in document:  # the name of a run
+            raise ValueError("results are named 'gates', which is the key of gates in JSON")
+        return document | ({"gates": [gate.to_dict() for gate in self.gates]} if self.gates else {})
 
 
 def level_heads(confidence_level: float) -> list[str]:

@@ -5,13 +5,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torch_ap.cli import compare_runs
+from torch_ap.cli import compare_runs, gates
 from torch_ap.cli.compare_runs import Settings
+from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
 from torch_ap.cli.notes import note, unique_suffix
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
+from torch_ap.inference.queries import mean_interval
+from torch_ap.inference.record import Comparison, Interval
 from torch_ap.reports import report as write_report
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs import notes
@@ -46,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
     measured = [_measure(args, qrels, path, measures) for path in args.runs]
     names = _run_names([(x.tag, path) for (x, _), path in zip(measured, args.runs, strict=True)])
     runs, judged = (dict(zip(names, x, strict=True)) for x in zip(*measured, strict=True))
-    output = _TrecReport(args, measures, {name: x.results for name, x in runs.items()}, judged)
+    results = {name: x.results for name, x in runs.items()}
+    output = _TrecReport(args, measures, results, judged)
     for text in _notes(args, qrels, measures, list(runs.values()), output):
         note(text)
     if args.report is not None:
         _write_page(args, measures[0], judged)
-    output.write(args.form)
-    return 0
+    return gates.write(args, output, _gates_of_runs(args, measures, results))
 
 
 class _TrecReport(Report):
@@ -146,6 +149,47 @@ class _TrecReport(Report):
                 queries = dict.fromkeys(query for x in values for query in x)
                 yield from ((name, query, [x.get(query) for x in values]) for query in queries)
             yield name, _ALL, [x[name].aggregate for x in runs]
+
+
+def _gates_of_runs(
+    args: argparse.Namespace, measures: Sequence[RequestedMeasure], results: Mapping[str, Mapping[str, Result]]
+) -> list[Gate]:
+    """Return the gates of each run, with ``--compare`` of each run but the baseline."""
+    names = {(x.name, x.level): x.requested_name for x in measures}
+    (baseline, base), *others = results.items()
+
+    def full_name(requested: str) -> str:
+        same = [names.get((x.name, x.level)) for x in report.requested_measures(requested, args.relevance_level)]
+        return same[0] or requested if len(same) == 1 else requested
+
+    def value(result: Result, name: str) -> Estimate:
+        def estimate(level: float) -> Interval:
+            if result.geometric or result.counted:
+                raise ValueError(f"--fail-below {name} has no interval: it is no mean over queries")
+            if not result.queries:
+                raise ValueError(f"--fail-below {name} has no interval: the run has no judged queries")
+            return mean_interval(result.values, confidence_level=level, n_resamples=args.n_resamples)
+
+        return estimate
+
+    def difference(result: Result, name: str) -> Estimate:
+        def estimate(level: float) -> Comparison:
+            if result.geometric and args.fail_if_worse:
+                raise ValueError(f"--fail-if-worse must be 0 for {name}, whose comparison is a ratio")
+            settings = Settings(level, args.n_resamples)
+            by_test = compare_runs.compare_with_baseline(result, base[name], settings, ("t",))
+            if not by_test:
+                raise ValueError(f"--fail-if-worse of {name} has no comparison: the runs have no common queries")
+            return by_test["t"]
+
+        return estimate
+
+    tested = []
+    for run, by_measure in others if args.compare else results.items():
+        values = {name: value(result, name) for name, result in by_measure.items()}
+        differences = {name: difference(x, name) for name, x in by_measure.items() if not x.counted}
+        tested += gates.gates_of(args, run, values, differences, baseline, full_name)
+    return tested
 
 
 def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mapping[str, Levels]) -> None:

@@ -89,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
             values |= {f"map_{100 * x:.10g}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
         return Result(values, labels, table)
 
-    metric, results = evaluate(args, paths, metric_of, result_of, first.images, class_names)
-    write(args, paths, metric, results, VocLayout(args, metric._settings.thresholds), class_names)
-    return 0
+    metrics, results = evaluate(args, paths, metric_of, result_of, first.images, class_names)
+    layout = VocLayout(args, next(iter(metrics.values()))._settings.thresholds)
+    return write(args, paths, metrics, results, layout, class_names)
 
 
 def _rules(args: argparse.Namespace) -> dict[str, Any]:
