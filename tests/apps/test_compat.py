@@ -349,6 +349,44 @@ def test_a_ground_truth_with_id_0_counts_with_a_warning():
     assert evaluation.eval["recall"].max() == 1
 
 
+def test_unknown_entries_are_named_in_warnings():
+    other = {"id": 2, "area": 1, "iscrowd": 0}
+    truth = TRUTH | {"annotations": [*TRUTH["annotations"], BOX | other | {"image_id": 8}]}
+    for results, message in (
+        ([BOX | {"score": 0.5}], r"annotations\[1\]: unknown image_id 8.*1 such entries"),
+        ([BOX | {"score": 0.5}, BOX | {"score": 0.5, "category_id": 9}], r"results\[1\]: unknown category_id 9"),
+    ):
+        data = own_data(truth if "annotations" in message else TRUTH, results)
+        evaluation = COCOeval(*data, "bbox")
+        with pytest.warns(UserWarning, match=message):
+            evaluation.evaluate()
+    evaluation.params.catIds = [1]
+    evaluation.params.imgIds = [1, 4]
+    with pytest.raises(ValueError, match=r"params.imgIds` must contain ids of images.*got 4"):
+        evaluation.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"score": 0.5, "bbox": [1, 2, 3]}, r"results\[1\]: must have a valid shape"),
+        ({"score": 0.5, "bbox": [1, 2, 3, float("inf")]}, r"results\[1\]: 'bbox'"),
+        ({"bbox": [1, 2, 3, 4]}, r"results\[1\]: must have the key 'score'"),
+    ],
+)
+def test_invalid_results_are_named(entry, message):
+    with pytest.raises(ValueError, match=message):
+        COCOeval(*own_data(TRUTH, [BOX | {"score": 0.5}, BOX | entry]), "bbox").evaluate()
+
+
+def test_arrays_and_numbers_of_numpy_are_read():
+    result = BOX | {"score": np.float32(0.5), "bbox": np.array([0.0, 0, 4, 4]), "category_id": np.int64(1)}
+    evaluation = COCOeval(*own_data(TRUTH, [result, result | {"bbox": torch.tensor([0.0, 0, 4, 4])}]), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    assert evaluation.eval["recall"].max() == 1
+
+
 def test_imports_of_pycocotools_are_replaced_and_restored():
     before = sys.modules["pycocotools.cocoeval"]
     with init_as_pycocotools():

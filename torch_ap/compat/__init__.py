@@ -6,9 +6,23 @@ from torch_ap.core.base.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from torch_ap.compat.coco import COCO
-    from torch_ap.compat.coco_eval import COCOeval, Params
-    from torch_ap.compat.install import init_as_pycocotools
+    from torch_ap.compat.coco_eval import COCOeval
+    from torch_ap.compat.install import init_as_lvis, init_as_pycocotools
+    from torch_ap.compat.lvis import LVIS, LVISResults
+    from torch_ap.compat.lvis_eval import LVISEval, LVISParams
+    from torch_ap.compat.params import Params
 
-__all__ = ["COCO", "COCOeval", "Params", "init_as_pycocotools"]
+__all__ = [
+    "COCO",
+    "LVIS",
+    "COCOeval",
+    "LVISEval",
+    "LVISParams",
+    "LVISResults",
+    "Params",
+    "init_as_lvis",
+    "init_as_pycocotools",
+]
+_HOMES = ("coco", "coco_eval", "install", "lvis", "lvis_eval", "params")
 
-__getattr__, __dir__ = lazy_exports(__name__, __all__, ("compat.coco", "compat.coco_eval", "compat.install"), ("mask",))
+__getattr__, __dir__ = lazy_exports(__name__, __all__, [f"compat.{home}" for home in _HOMES], ("mask",))

@@ -1,22 +1,19 @@
 """Data sets of detection with the interface of ``pycocotools.coco.COCO``."""
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from torch_ap.compat import mask
-from torch_ap.core.base.messages import raise_invalid, short_repr
+from torch_ap.compat import data_sets
+from torch_ap.compat.data_sets import Annotation, as_list
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.files import entries
 
 __all__ = ["COCO"]
-
-Annotation = dict[str, Any]
-_LISTS = ("images", "annotations", "categories")
 
 
 class COCO:
@@ -53,42 +50,14 @@ class COCO:
 
     def __init__(self, annotation_file: str | Path | Mapping[str, Any] | None = None) -> None:
         self.dataset: dict[str, Any] = {}
-        self.createIndex()
         if annotation_file is not None:
-            self._name = "annotations"
-            content: Any = annotation_file
-            if not isinstance(annotation_file, Mapping):
-                self._name, content = str(annotation_file), entries.load(annotation_file)
-            if not isinstance(content, Mapping):
-                raise ValueError(f"{self._name}: must be a JSON object, got {short_repr(content)}")
-            self.dataset = dict(content)
-            self.createIndex()
+            self.dataset, self._name = data_sets.load(annotation_file)
+        self.list_name = f"{self._name}: annotations"  # in messages about annotations
+        self.createIndex()
 
     def createIndex(self) -> None:
         """Build ``anns``, ``imgs``, ``cats``, ``imgToAnns`` and ``catToImgs`` from ``dataset``."""
-        images, annotations, categories = (self.dataset.get(key, []) for key in _LISTS)
-        self.imgs, self.anns, self.cats = map(self._by_id, _LISTS, (images, annotations, categories))
-        self.imgToAnns: dict[Any, list[Annotation]] = defaultdict(list)
-        self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
-        for place, annotation in enumerate(annotations):
-            for key in ("image_id", "category_id") if categories else ("image_id",):
-                if key not in annotation:
-                    raise ValueError(f"{self._name}: annotations[{place}]: must have the key '{key}'")
-            self.imgToAnns[annotation["image_id"]].append(annotation)
-            if categories:
-                self.catToImgs[annotation["category_id"]].append(annotation["image_id"])
-
-    def _by_id(self, name: str, listed: Sequence[Annotation]) -> dict[Any, Annotation]:
-        """Return the entries of a list by id."""
-        index: dict[Any, Annotation] = {}
-        for place, entry in enumerate(listed):
-            where = f"{self._name}: {name}[{place}]"
-            if not isinstance(entry, Mapping) or "id" not in entry:
-                raise ValueError(f"{where}: must be an object with the key 'id', got {short_repr(entry)}")
-            if entry["id"] in index:
-                raise ValueError(f"{where}: 'id' must be given once, got {short_repr(entry['id'])} again")
-            index[entry["id"]] = entry
-        return index
+        self.imgs, self.anns, self.cats, self.imgToAnns, self.catToImgs = data_sets.index_of(self.dataset, self._name)
 
     def info(self) -> None:
         """Print the key "info" of the data set."""
@@ -106,7 +75,7 @@ class COCO:
             areaRng: lowest and highest area, both exclusive.
             iscrowd: value of ``iscrowd``.
         """
-        images, categories = _as_list(imgIds), set(_as_list(catIds))
+        images, categories = as_list(imgIds), set(as_list(catIds))
         selected: Iterable[Annotation] = self.dataset.get("annotations", [])
         if images:
             selected = itertools.chain.from_iterable(self.imgToAnns[x] for x in images if x in self.imgToAnns)
@@ -120,7 +89,11 @@ class COCO:
 
     def getCatIds(self, catNms: Any = (), supNms: Any = (), catIds: Any = ()) -> list[Any]:
         """Return the ids of categories with one of the names, supercategories and ids; empty arguments match all."""
-        conditions = {"name": _as_list(catNms), "supercategory": _as_list(supNms), "id": _as_list(catIds)}
+        conditions = {
+            "name": as_list(catNms),
+            "supercategory": as_list(supNms),
+            "id": as_list(catIds),
+        }
         return [
             x["id"]
             for x in self.dataset.get("categories", [])
@@ -129,22 +102,22 @@ class COCO:
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:
         """Return the ids of images that contain all categories; empty arguments match all."""
-        images, categories = _as_list(imgIds), _as_list(catIds)
+        images, categories = as_list(imgIds), as_list(catIds)
         if not images and not categories:
             return list(self.imgs)
         return list(set(images or self.imgs).intersection(*(self.catToImgs[x] for x in categories)))
 
     def loadAnns(self, ids: Any = ()) -> list[Annotation]:
         """Return the annotations with these ids."""
-        return [self.anns[x] for x in _as_list(ids)]
+        return [self.anns[x] for x in as_list(ids)]
 
     def loadCats(self, ids: Any = ()) -> list[Annotation]:
         """Return the categories with these ids."""
-        return [self.cats[x] for x in _as_list(ids)]
+        return [self.cats[x] for x in as_list(ids)]
 
     def loadImgs(self, ids: Any = ()) -> list[Annotation]:
         """Return the images with these ids."""
-        return [self.imgs[x] for x in _as_list(ids)]
+        return [self.imgs[x] for x in as_list(ids)]
 
     def loadRes(self, resFile: str | Path | Array | Sequence[Annotation]) -> "COCO":
         """Return the results of a detector on the images of this data set.
@@ -161,29 +134,17 @@ class COCO:
         Raises:
             ValueError: for results that are not a list of objects, that lack a key, or whose image is unknown.
         """
-        name, results = "results", resFile
-        if isinstance(resFile, str | Path):
-            name, results = str(resFile), entries.load(resFile)
-        if isinstance(results, np.ndarray):
-            results = self.loadNumpyAnnotations(results)
-        if not isinstance(results, list | tuple):
-            raise ValueError(f"{name}: must be a list of detections, got {short_repr(results)}")
+        rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else resFile
         out = COCO()
-        out._name = name
-        out.dataset = {key: self.dataset[key] for key in ("info", *_LISTS) if key in self.dataset}
-        out.dataset["annotations"] = [dict(x) for x in results]
-        complete = _completion_of(out.dataset["annotations"][0]) if results else None
-        for place, result in enumerate(out.dataset["annotations"]):
-            try:
-                if result["image_id"] not in self.imgs:
-                    unknown = short_repr(result["image_id"])
-                    raise ValueError(f"{name}[{place}]: unknown image_id {unknown}")
-                if complete is not None:
-                    complete(result)
-            except KeyError as key:
-                raise ValueError(f"{name}[{place}]: must have the key {key}, got {short_repr(list(result))}") from None
-            result |= {"id": place + 1, "iscrowd": 0}
-        out.createIndex()
+        with entries.without_collection():
+            results, out.list_name = data_sets.list_of_results(rows)
+            data_sets.check_images(results, out.list_name, self.imgs)
+            data_sets.complete(results, out.list_name)
+            for result in results:
+                result["iscrowd"] = 0
+            out.dataset = {key: self.dataset[key] for key in ("info", *data_sets.LISTS) if key in self.dataset}
+            out.dataset["annotations"] = results
+            out.createIndex()
         return out
 
     def loadNumpyAnnotations(self, data: Array) -> list[Annotation]:
@@ -194,44 +155,8 @@ class COCO:
 
     def annToRLE(self, ann: Annotation) -> dict[str, Any]:
         """Return the mask of an annotation as a compressed run-length code."""
-        shape, image = ann["segmentation"], self.imgs[ann["image_id"]]
-        if isinstance(shape, dict) and not isinstance(shape["counts"], list):
-            return dict(shape)
-        codes: Any = mask.frPyObjects(shape, image["height"], image["width"])
-        return mask.merge(codes) if isinstance(codes, list) else dict(codes)
+        return data_sets.rle_of(ann, self.imgs[ann["image_id"]])
 
     def annToMask(self, ann: Annotation) -> Array:
         """Return the mask of an annotation, (H, W) uint8 of 0 and 1."""
-        return mask.decode(self.annToRLE(ann))
-
-
-def _as_list(ids: Any) -> list[Any]:
-    """Return ids as a list; a single id, which may be text, as a list of one."""
-    return list(ids) if hasattr(ids, "__iter__") and hasattr(ids, "__len__") and not isinstance(ids, str) else [ids]
-
-
-def _completion_of(first: Annotation) -> Any:
-    """Return the function that adds ``area`` and ``bbox`` to a result, from the keys of the first one."""
-    if first.get("bbox", []) != []:
-        return _complete_box
-    if "segmentation" in first:
-        return _complete_mask
-    return _complete_keypoints if "keypoints" in first else None
-
-
-def _complete_box(result: Annotation) -> None:
-    x, y, width, height = result["bbox"]
-    result.setdefault("segmentation", [[x, y, x, y + height, x + width, y + height, x + width, y]])
-    result["area"] = width * height
-
-
-def _complete_mask(result: Annotation) -> None:
-    result["area"] = mask.area(result["segmentation"])
-    if "bbox" not in result:
-        result["bbox"] = mask.toBbox(result["segmentation"])
-
-
-def _complete_keypoints(result: Annotation) -> None:
-    x, y = (np.array(result["keypoints"][start::3]) for start in (0, 1))
-    width, height = x.max() - x.min(), y.max() - y.min()
-    result |= {"area": width * height, "bbox": [x.min(), y.min(), width, height]}
+        return data_sets.mask_of(ann, self.imgs[ann["image_id"]])

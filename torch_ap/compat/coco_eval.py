@@ -2,63 +2,23 @@
 
 import copy
 import datetime
-import itertools
-from dataclasses import replace
+from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
-from torch_ap.compat.images import accumulate_images, images_of_matches, ious_of_images
+from torch_ap.compat.coco import COCO
+from torch_ap.compat.columns import Selection, columns_of
+from torch_ap.compat.images import accumulate_images, all_categories, images_of_matches, ious_of_images
+from torch_ap.compat.params import KINDS, Params, settings_of_params
 from torch_ap.core.base import checks
-from torch_ap.core.base.messages import raise_invalid, warn_caller
-from torch_ap.core.ranking.order import Array
-from torch_ap.detection.files import entries
-from torch_ap.detection.files.entries import Entries
+from torch_ap.core.base.messages import raise_invalid, suggest_id
 from torch_ap.detection.inputs.images import Columns
-from torch_ap.detection.matching.shapes import COCO_AREAS, geometry_of
 from torch_ap.detection.rules.coco import match
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, settings_of
-from torch_ap.detection.shapes.keypoints import SIGMAS
 
-__all__ = ["COCOeval", "Params"]
-
-KINDS = ("segm", "bbox", "keypoints", "boundary")
-
-
-class Params:
-    """Settings of an evaluation; every attribute can be replaced or changed.
-
-    Args:
-        iouType: "segm", "bbox", "keypoints" or "boundary".
-
-    Attributes:
-        imgIds: ids of the evaluated images.
-        catIds: ids of the evaluated categories.
-        iouThrs: IoU thresholds.
-        recThrs: recall levels, ascending.
-        maxDets: limits of the detections of a category and image.
-        areaRng: lowest and highest area of each range, inclusive.
-        areaRngLbl: names of the area ranges.
-        useCats: whether categories are evaluated separately; 0 for all objects as one category.
-        kpt_oks_sigmas: the sigma of each keypoint.
-    """
-
-    def __init__(self, iouType: str = "segm") -> None:
-        checks.one_of("iouType", iouType, KINDS)
-        geometry = geometry_of(iouType)
-        self.iouType = iouType
-        self.imgIds: Any = []
-        self.catIds: Any = []
-        self.iouThrs: Any = np.linspace(0.5, 0.95, 10)
-        self.recThrs: Any = np.linspace(0.0, 1.0, 101)
-        self.maxDets: Any = list(geometry.limits)
-        self.areaRngLbl: Any = list(geometry.area_ranges)
-        self.areaRng: Any = [list(COCO_AREAS[name]) for name in self.areaRngLbl]
-        self.useCats: Any = 1
-        self.useSegm: Any = None  # deprecated in pycocotools
-        if iouType == "keypoints":
-            self.kpt_oks_sigmas: Any = np.array(SIGMAS)
+__all__ = ["COCOeval", "Params"]  # as the module of pycocotools
 
 
 class COCOeval:
@@ -100,7 +60,7 @@ class COCOeval:
         self.stats: Any = []
         self._paramsEval: Any = {}
         self._numbers: CocoNumbers | None = None
-        self._ids: tuple[Array, Array] = (np.zeros(0), np.zeros(0))  # of the ground truths and the detections
+        self._selected: tuple[Selection, ...] = ()  # the ground truths and the detections
         self._evalImgs: Any = []
         self._ious: dict[tuple[Any, Any], Any] | None = {}
         if cocoGt is not None:
@@ -121,31 +81,34 @@ class COCOeval:
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
         params.maxDets = sorted(params.maxDets)
-        settings = _settings_of(params)
+        sigmas = params.kpt_oks_sigmas if params.iouType == "keypoints" else None
+        limits = [int(x) for x in params.maxDets]
+        settings = settings_of_params(partial(settings_of, max_detection_thresholds=limits, sigmas=sigmas), params)
         self._columns = self._read(settings)
         self._numbers = match(settings, self._columns, params.iouType, micro=not params.useCats)
         self._paramsEval = copy.deepcopy(params)
         self._evalImgs, self._ious, self.eval = None, None, {}
 
     def _read(self, settings: CocoSettings) -> Columns:
-        """Return the selected ground truths and detections as columns, by image and category."""
+        """Return the selected ground truths and detections as columns, by image."""
         params = self.params
-        images = Entries.from_list(self.cocoGt.loadImgs(params.imgIds), "images")
-        truths, target = _side(self.cocoGt, "annotations", params, images)
-        detections, preds = _side(self.cocoDt, "results", params, images)
-        self._ids = np.array(truths), np.array(detections)
-        if 0 in truths:
-            text = "A ground truth has the id 0: pycocotools ignores its matches, torch_ap counts them."
-            warn_caller(text, UserWarning)
-        columns, _ = settings.inputs.validate(preds, target)
-        return columns
+        known = set(self.cocoGt.getImgIds())
+        for image in params.imgIds:
+            if image not in known:
+                raise_invalid("params.imgIds", f"must contain ids of images{suggest_id(image, known)}", image)
+        truths, detections = self._selected = tuple(_select(data, params) for data in (self.cocoGt, self.cocoDt))
+        categories = set(self.cocoGt.getCatIds())
+        for data, side in ((self.cocoGt, truths), (self.cocoDt, detections)):
+            side.warn_of_faults(known, categories, getattr(data, "anns", {}), getattr(data, "imgToAnns", {}))
+        images = self.cocoGt.loadImgs(params.imgIds) if params.iouType in ("segm", "boundary") else ()
+        return columns_of(settings, params.iouType, truths, detections, images)
 
     @property
     def evalImgs(self) -> Any:
         """The result of each category, area range and image: a dict as in pycocotools, None without objects."""
         if self._evalImgs is None:
             assert self._numbers is not None
-            self._evalImgs = images_of_matches(self._numbers, self._paramsEval, self._ids)
+            self._evalImgs = images_of_matches(self._numbers, self._paramsEval, *(side.ids for side in self._selected))
         return self._evalImgs
 
     @evalImgs.setter
@@ -172,7 +135,7 @@ class COCOeval:
         params = self.params if p is None else p
         params.catIds = params.catIds if params.useCats == 1 else [-1]
         if self._numbers is not None and _is_same(params, self._paramsEval):
-            results = _expand(self._numbers, params)
+            results = all_categories(self._numbers, params, ("precision", "recall", "scores"))
         else:
             results = accumulate_images(self.evalImgs, params, self._paramsEval)
         self.eval = {
@@ -220,102 +183,27 @@ class COCOeval:
         return ""
 
 
-def _settings_of(params: Params) -> CocoSettings:
-    """Validate parameters and return the settings."""
-    kind = params.iouType
-    if len(params.areaRng) != len(params.areaRngLbl):
-        raise_invalid("areaRngLbl", f"must name each of the {len(params.areaRng)} area ranges", params.areaRngLbl)
-    settings = settings_of(
-        box_format="xywh",
-        iou_type=kind,
-        iou_thresholds=_floats(params.iouThrs),
-        rec_thresholds=_floats(params.recThrs),
-        max_detection_thresholds=[int(x) for x in params.maxDets],
-        average="macro" if params.useCats else "micro",
-        use_given_area=True,
-        sigmas=params.kpt_oks_sigmas if kind == "keypoints" else None,
+def _select(data: Any, params: Params) -> Selection:
+    """Return the annotations or results of a data set in the selected images and categories."""
+    is_own = getattr(type(data), "getAnnIds", None) is COCO.getAnnIds
+    by_image: Any = data.imgToAnns if is_own else defaultdict(list)
+    if not is_own and params.imgIds:  # `getAnnIds` would take an empty argument for every image
+        for entry in data.loadAnns(data.getAnnIds(imgIds=params.imgIds)):
+            by_image[entry["image_id"]].append(entry)
+    return Selection(
+        [by_image.get(image, ()) for image in params.imgIds],
+        params.catIds,
+        data.list_name if is_own else "annotations",
+        data.dataset.get("annotations", ()),
+        by_category=not params.useCats,
     )
-    areas = {str(place): (float(low), float(high)) for place, (low, high) in enumerate(params.areaRng)}
-    return replace(settings, areas=areas)
-
-
-def _floats(values: Any) -> list[float]:
-    return [float(x) for x in values]
-
-
-def _side(data: Any, name: str, params: Params, images: Entries) -> tuple[list[Any], Any]:
-    """Return the ids and the columns of the selected annotations or results of a data set, by image and category."""
-    place = {image: place for place, image in enumerate(params.imgIds)}
-    selected = []
-    if place and params.catIds:  # `getAnnIds` would take an empty argument for everything
-        selected = data.loadAnns(data.getAnnIds(imgIds=params.imgIds, catIds=params.catIds))
-    selected.sort(key=lambda x: (place[x["image_id"]], x["category_id"]))
-    keys = (*_KEYS, *_SHAPE_KEYS[params.iouType])
-    plain = [{key: _plain_value(x[key]) for key in keys if key in x} for x in selected]
-    listed = Entries.from_list(plain, name)
-    counts = np.bincount([place[x["image_id"]] for x in selected], minlength=len(place)).astype(np.int64)
-    columns: dict[str, Any] = {
-        "labels": torch.tensor([x["category_id"] for x in listed.entries], dtype=torch.int64),
-        "counts": torch.from_numpy(counts),
-        "area": listed.numbers("area"),
-    }
-    if name == "results":
-        columns["scores"] = listed.numbers("score")
-    else:
-        columns["iscrowd"] = torch.tensor(listed.values("iscrowd"), dtype=torch.uint8)
-    if params.iouType == "keypoints":
-        columns["keypoints"] = listed.keypoints(entries.POINTS)
-    if params.iouType == "bbox" or (params.iouType == "keypoints" and name != "results"):
-        columns["boxes"] = listed.numbers("bbox")
-    ids = [x["id"] for x in selected]
-    if params.iouType not in ("segm", "boundary"):
-        return ids, columns
-    masks = entries.decode(listed, columns.pop("counts"), images)
-    ends = itertools.accumulate(counts.tolist(), initial=0)
-    return ids, [
-        {key: column[start:end] for key, column in columns.items()} | {"masks": masks[image]}
-        for image, (start, end) in enumerate(itertools.pairwise(ends))
-    ]
-
-
-_KEYS = ("area", "score", "iscrowd", "image_id", "category_id")
-_SHAPE_KEYS = {
-    "bbox": ("bbox",),
-    "keypoints": ("keypoints", "bbox"),
-    "segm": ("segmentation",),
-    "boundary": ("segmentation",),
-}
-_PLAIN = {int, float, str, bytes, dict, type(None)}
-
-
-def _plain_value(value: Any) -> Any:
-    """Return the value of a key with Python's types, as in a JSON file."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, list | tuple):
-        return list(value) if _PLAIN.issuperset(map(type, value)) else [_plain_value(x) for x in value]
-    return value.tolist() if isinstance(value, np.generic | np.ndarray | torch.Tensor) else value
 
 
 def _is_same(params: Params, evaluated: Params) -> bool:
-    """Return whether the parameters differ at most in attributes that do not matter for the results."""
+    """Return whether the parameters give the same results."""
     names = ("imgIds", "catIds", "iouThrs", "recThrs", "maxDets", "areaRng", "useCats")
     return all(
         np.array_equal(np.asarray(getattr(params, name)), np.asarray(getattr(evaluated, name)))
         for name in names
         if name != "catIds" or params.useCats
     )
-
-
-def _expand(numbers: CocoNumbers, params: Params) -> dict[str, Array]:
-    """Return the arrays of all categories, -1 for categories without any object."""
-    results = {name: numbers.every(name).numpy() for name in ("precision", "recall", "scores")}
-    if not params.useCats:
-        return results
-    present = np.searchsorted(params.catIds, numbers.labels.numpy())
-    out = {}
-    for name, values in results.items():
-        before_categories = values.shape[: values.ndim - 3]
-        out[name] = np.full((*before_categories, len(params.catIds), *values.shape[-2:]), -1.0)
-        out[name][..., present, :, :] = values[..., : len(present), :, :]
-    return out

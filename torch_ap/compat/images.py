@@ -13,18 +13,21 @@ from torch_ap.detection.rules.coco import all_pairs
 from torch_ap.detection.rules.coco_numbers import CocoNumbers
 
 
-def images_of_matches(numbers: CocoNumbers, params: Any, ids: tuple[Array, Array]) -> list[dict[str, Any] | None]:
+def images_of_matches(
+    numbers: CocoNumbers, params: Any, truth_ids: Array, detection_ids: Array
+) -> list[dict[str, Any] | None]:
     """Return the result of each category, area range and image, in this order of loops.
 
     Args:
         numbers: the numbers whose matches are listed.
         params: the parameters of the evaluation.
-        ids: the ids of all ground truths and of all detections, in the order of the input rows.
+        truth_ids: the ids of all ground truths, in the order of the input rows.
+        detection_ids: the ids of all detections.
     """
     matches, categories = numbers.matches, numbers.matches.categories
     partners = matches.partners
     assert partners is not None
-    labels = numbers.labels.tolist() if params.useCats else [-1]
+    labels = _labels(numbers, params)
     by_group = matches.ranked.by_group.numpy()
     place = np.empty_like(by_group)  # of each ranked detection among the detections by group
     place[by_group] = np.arange(len(by_group))
@@ -33,7 +36,7 @@ def images_of_matches(numbers: CocoNumbers, params: Any, ids: tuple[Array, Array
     at, truth = place[matches.at.numpy()], partners.truth.numpy()
     order = np.argsort(at, kind="stable")
     at, truth = at[order], truth[order]
-    truth_ids, detection_ids = ids[0][partners.rows.numpy()], ids[1][detected]
+    truth_ids, detection_ids = truth_ids[partners.rows.numpy()], detection_ids[detected]
     scores = matches.ranked.score.numpy()[by_group]
     edges = np.arange(len(params.imgIds) * categories + 1)
     starts, truth_starts = np.searchsorted(group, edges), np.searchsorted(truth_group, edges)
@@ -77,10 +80,15 @@ def images_of_matches(numbers: CocoNumbers, params: Any, ids: tuple[Array, Array
     ]
 
 
+def _labels(numbers: CocoNumbers, params: Any) -> list[Any]:
+    """Return the id of each category of the numbers."""
+    return [params.catIds[index] for index in numbers.labels.tolist()] if params.useCats else [-1]
+
+
 def ious_of_images(numbers: CocoNumbers, columns: Columns, params: Any) -> dict[tuple[Any, Any], Any]:
     """Return the (D, G) IoU of each image and category; an empty list without detections or ground truths."""
     candidates, pairs, categories = all_pairs(numbers.settings, columns, params.iouType, micro=not params.useCats)
-    labels = numbers.labels.tolist() if params.useCats else [-1]
+    labels = _labels(numbers, params)
     names = params.catIds if params.useCats else [-1]
     out: dict[tuple[Any, Any], Any] = {(image, label): [] for image in params.imgIds for label in names}
     group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
@@ -89,6 +97,22 @@ def ious_of_images(numbers: CocoNumbers, columns: Columns, params: Any) -> dict[
     for number, part in zip(group.tolist(), torch.split(pairs.iou, sizes.tolist()), strict=True):
         image, category = divmod(number, categories)
         out[params.imgIds[image], labels[category]] = part.reshape(-1, width[number]).numpy()
+    return out
+
+
+def all_categories(numbers: CocoNumbers, params: Any, names: Sequence[str]) -> dict[str, Array]:
+    """Return arrays of all categories of the parameters, -1 for categories without any object.
+
+    Args:
+        numbers: the numbers of the categories with objects.
+        params: the parameters.
+        names: "precision", "recall" or "scores".
+    """
+    out = {name: numbers.every(name).numpy() for name in sorted(names, reverse=True)}  # tables of scores have the rest
+    present = numbers.labels.numpy()
+    for name, values in out.items() if params.useCats else ():
+        out[name] = np.full((*values.shape[:-3], len(params.catIds), *values.shape[-2:]), -1.0)
+        out[name][..., present, :, :] = values[..., : len(present), :, :]
     return out
 
 

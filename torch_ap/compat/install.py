@@ -1,11 +1,12 @@
-"""Replacement of pycocotools by this package, for code that imports it."""
+"""Replacement of pycocotools and lvis by this package, for code that imports them."""
 
 import importlib
 import sys
 from types import ModuleType, TracebackType
 from typing import Any
 
-_MODULES = {"coco": "coco", "cocoeval": "coco_eval", "mask": "mask"}  # of pycocotools, and of this package
+_PYCOCOTOOLS = {"coco": "coco", "cocoeval": "coco_eval", "mask": "mask"}  # its modules, and those of this package
+_LVIS = {"lvis": "lvis", "results": "lvis", "eval": "lvis_eval"}
 
 
 class _Installed:
@@ -48,12 +49,40 @@ def init_as_pycocotools() -> Any:
         >>> COCOeval.__module__
         'torch_ap.compat.coco_eval'
     """
-    package = ModuleType("pycocotools")
+    return _install("pycocotools", _PYCOCOTOOLS)
+
+
+def init_as_lvis() -> Any:
+    """Replace the modules ``lvis``, ``.lvis``, ``.results`` and ``.eval`` for later imports.
+
+    Code that has already imported names of lvis keeps them. ``lvis.LVISVis``, which draws images, does not exist.
+
+    Returns:
+        An object whose ``undo()`` restores the former modules; also a context manager.
+
+    Example:
+        >>> from torch_ap.compat import init_as_lvis
+        >>> with init_as_lvis():
+        ...     from lvis import LVISEval
+        >>> LVISEval.__module__
+        'torch_ap.compat.lvis_eval'
+    """
+    installed = _install("lvis", _LVIS)
+    package = sys.modules["lvis"]
+    for name in _LVIS:
+        vars(package).update({key: x for key, x in vars(sys.modules[f"lvis.{name}"]).items() if key.startswith("LVIS")})
+    vars(sys.modules["lvis.eval"])["Params"] = vars(package).pop("LVISParams")
+    return installed
+
+
+def _install(package_name: str, homes: dict[str, str]) -> _Installed:
+    """Replace a package by modules with the public names of modules of this package."""
+    package = ModuleType(package_name)
     package.__path__ = []
-    modules = {"pycocotools": package}
-    for name, home in _MODULES.items():
+    modules = {package_name: package}
+    for name, home in homes.items():
         source = importlib.import_module(f"torch_ap.compat.{home}")
-        module = ModuleType(f"pycocotools.{name}")
+        module = ModuleType(f"{package_name}.{name}")
         vars(module).update({public: getattr(source, public) for public in source.__all__})
         setattr(package, name, module)
         modules[module.__name__] = module

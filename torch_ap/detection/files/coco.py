@@ -170,7 +170,7 @@ def annotations_from_parts(parts: Parts, iou_type: str, flag: str = "iscrowd") -
     else:
         target["boxes"] = truths.numbers("bbox")
         if iou_type == "keypoints":
-            target |= {"keypoints": _true_keypoints(truths), "area": truths.numbers("area")}
+            target |= {"keypoints": true_keypoints(truths), "area": truths.numbers("area")}
         else:
             target["area"] = _areas(truths, boxes.area(target["boxes"]))
     return CocoAnnotations(**vars(parts), target=target, codes=codes, unread=unread)
@@ -226,7 +226,7 @@ def _labels(listed: Entries) -> dict[str, Any]:
     return {"labels": torch.tensor([entry["category_id"] for entry in listed.entries], dtype=torch.int64)}
 
 
-def _true_keypoints(truths: Entries) -> Tensor:
+def true_keypoints(truths: Entries) -> Tensor:
     """Return the keypoints of annotations.
 
     ``num_keypoints`` may be 0 only without a labelled keypoint, since pycocotools leaves such annotations out.

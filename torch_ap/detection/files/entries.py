@@ -8,8 +8,8 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -58,10 +58,9 @@ def load(path: str | Path) -> Any:
     decode = partial(
         json.loads, object_pairs_hook=unique_keys, parse_int=literals.integer_of_digits, parse_float=literals.parse_json
     )
-    collects = gc.isenabled()
-    gc.disable()  # collection takes half of the time of decoding many objects, and frees none
     try:
-        loaded = decode(content)
+        with without_collection():
+            loaded = decode(content)
     except RecursionError:
         raise ValueError(f"{path}: must be JSON of less depth, its lists or objects are nested too deeply") from None
     except ValueError as reason:
@@ -69,12 +68,21 @@ def load(path: str | Path) -> Any:
         loaded = _json_lines(path, content, decode)
         if not loaded:
             raise ValueError(f"{path}: must be JSON: {reason}") from None
-    finally:
-        if collects:
-            gc.enable()
     if repeated:
         _raise_repeated(path, loaded, {id(entry): key for entry, key in repeated})
     return loaded
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Pause the collection of garbage, which takes half of the time of creating many objects, and frees none."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _json_lines(path: str | Path, content: str, decode: Callable[[str], Any]) -> list[Any]:

@@ -33,10 +33,12 @@ class PrecisionTable(NamedTuple):
         precision: (T, R, K') float64, the highest tp / (fp + tp + 2^-52) at any recall of at least the level, 0 after
             the last hit.
         hits: (T, K') int32, true positives.
+        scores: (T, R, K') float64, the score of the first pair that reaches a level, -inf without one; only on request.
     """
 
     precision: Tensor
     hits: Tensor
+    scores: Tensor | None = None
 
 
 class _Pairs(NamedTuple):
@@ -46,45 +48,69 @@ class _Pairs(NamedTuple):
         added: (T, 2, X) int8, the change of the true positives and of the counted detections at each threshold.
         counted: (X,) int32, the counted detections of the category up to the pair, if none of them were matched.
         ranking: (X,) int64, the ranking in [0, S): one for each area range and category with ground truths.
+        score: (X,) float64, the score of the detection.
     """
 
     added: Tensor
     counted: Tensor
     ranking: Tensor
+    score: Tensor
 
 
-def precision_tables(matches: Matches, levels: Tensor, areas: Sequence[int]) -> list[PrecisionTable]:
+def precision_tables(
+    matches: Matches, levels: Tensor, areas: Sequence[int], *, scores: bool = False
+) -> list[PrecisionTable]:
     """Return the tables of area ranges.
 
     Args:
         matches: the matches of all criteria.
         levels: (R,) recall levels, in any order.
         areas: the indices of the area ranges.
+        scores: whether the tables contain scores.
     """
     relevant = matches.relevant[list(areas)]
     present, (ordered, places) = relevant > 0, levels.sort()
     pairs, m = _pairs(matches, areas, present), relevant[present]
-    table = levels.new_zeros((len(pairs.added), len(levels) + 1, len(m)))
-    hits = _fill(table, pairs, m, ordered)
+    shape = len(pairs.added), len(levels) + 1, len(m)
+    tables = [levels.new_zeros(shape), *([levels.new_full(shape, -torch.inf)] if scores else [])]
+    hits = _fill(tables, pairs, m, ordered)
+    size, columns = present.sum(1).tolist(), []
+    for table in tables:
+        _raise_to_later_levels(table)
+        kept = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
+        columns.append(torch.split(kept, size, 2))
+    columns.insert(1, torch.split(hits, size, 1))
+    return [PrecisionTable(*parts) for parts in zip(*columns, strict=True)]
+
+
+def _raise_to_later_levels(table: Tensor) -> None:
+    """Replace each value of (T, R + 1, S) by the highest one of its level and all later levels."""
     descending = native(table).swapaxes(0, 1)[1:]
     xp = arrays.namespace(descending)
-    if len(m) <= _FEW_RANKINGS and xp is np:
+    if table.shape[2] <= _FEW_RANKINGS and xp is np:
         np.maximum.accumulate(descending[::-1], 0, out=descending[::-1])
     else:
         for above, level in itertools.pairwise(list(descending)[::-1]):
             xp.maximum(level, above, out=level)
-    precision = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
-    size = present.sum(1).tolist()
-    parts = zip(torch.split(precision, size, 2), torch.split(hits, size, 1), strict=True)
-    return [PrecisionTable(x, y) for x, y in parts]
 
 
-def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> Tensor:
-    """Write the highest precision for each number of reached levels to (T, R + 1, S), and return the (T, S) hits."""
+def _fill(tables: Sequence[Tensor], pairs: _Pairs, m: Tensor, levels: Tensor) -> Tensor:
+    """Fill tables with the highest values for each number of reached levels.
+
+    Args:
+        tables: (T, R + 1, S) for precision, and optionally for scores.
+        pairs: the pairs.
+        m: (S,) the ground truths of each ranking.
+        levels: (R,) recall levels, ascending.
+
+    Returns:
+        The (T, S) hits.
+    """
+    table, out = tables[0], list[Tensor]()
     size = segments.count(pairs.ranking, len(m))
     offsets, size = segments.from_counts(size), native(size)
     first, cells = _cells(m, levels)
-    own, counted, out = native(first.index_select(0, pairs.ranking)), native(pairs.counted), []
+    own, counted = native(first.index_select(0, pairs.ranking)), native(pairs.counted)
     step = max(1, _COUNTS_A_CHUNK.get(table.device.type, _COUNTS_A_CHUNK_ON_DEVICE) // max(1, len(pairs.ranking)))
     for part, added in zip(torch.split(table, step), torch.split(pairs.added, step), strict=True):
         running = segments.running_counts(added)
@@ -95,6 +121,9 @@ def _fill(table: Tensor, pairs: _Pairs, m: Tensor, levels: Tensor) -> Tensor:
         at = arrays.take(native(cells), hits + own)
         at += native(torch.arange(len(part), device=table.device)[:, None] * part[0].numel())
         arrays.raise_to(native(part.view(-1)), at.reshape(-1), precision.reshape(-1))
+        for scores in tables[1:]:
+            rows = scores[len(out) * step : len(out) * step + len(part)]
+            arrays.raise_to(native(rows.view(-1)), at.reshape(-1), native(pairs.score.repeat(len(part))))
         out.append(ends[:, 0].diff())
     return torch.cat(out)
 
@@ -134,5 +163,6 @@ def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
         kind = arrays.take(category, kept)
         running = segments.running_counts(inside)
         counted = arrays.take(running, arrays.take(at, kept) + 1) - arrays.take(arrays.take(running, first), kind)
-        columns.append((xp.stack([hit, hit - match], 1), counted, arrays.take(ranking, kind)))
+        score = segments.as_float64(arrays.take(native(matches.ranked.score), arrays.take(at, kept)))
+        columns.append((xp.stack([hit, hit - match], 1), counted, arrays.take(ranking, kind), score))
     return _Pairs(*(arrays.tensor(xp.concatenate(x, -1)) for x in zip(*columns, strict=True)))

@@ -74,8 +74,9 @@ def all_pairs(
 ) -> tuple[Candidates, Pairs, int]:
     """Return the candidates, all pairs within groups with any IoU, and the number of categories."""
     classes, most = classes_of(columns), settings.limits[-1]
-    ranked, candidates, categories = rank_images(columns, classes, micro=micro, most=most)
-    crowd = columns["ground_truth_iscrowd"].bool()[candidates.truths]
+    objects = settings.objects(columns, iou_type, classes)
+    ranked, candidates, categories = rank_images(columns, classes, micro=micro, most=most, rows=objects.rows)
+    crowd = objects.crowd[candidates.truths]
     pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
     return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
 

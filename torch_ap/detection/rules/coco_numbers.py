@@ -263,24 +263,19 @@ class CocoNumbers:
             return self.matches
         return self._once(("matches", most), lambda: self.matches.until(most))
 
-    def _tabulated(self, areas: Iterable[int], limit: int) -> list[PrecisionTable]:
+    def _tabulated(self, areas: Iterable[int], limit: int, *, scores: bool = False) -> list[PrecisionTable]:
         """Return the tables of area ranges; one call for several ranges costs less than several calls."""
         keys = {area: ("table", area, limit) for area in areas}
-        if missing := [area for area, key in keys.items() if key not in self._results]:
-            tables = precision_tables(self._matches_within(limit), self.levels, missing)
+        held = ((area, self._results.get(key)) for area, key in keys.items())
+        if missing := [area for area, table in held if table is None or (scores and table.scores is None)]:
+            tables = precision_tables(self._matches_within(limit), self.levels, missing, scores=scores)
             self._results |= {keys[area]: table for area, table in zip(missing, tables, strict=True)}
         return [self._results[key] for key in keys.values()]
 
     def precision(self, area: int, limit: int) -> Tensor:
         """Return the precision at the recall levels: (T, R, K) float64, -1 for categories without ground truths."""
-
-        def all_categories() -> Tensor:
-            precision = self._tabulated([area], limit)[0].precision
-            out = precision.new_full((*self.shape, precision.shape[1]), -1)
-            out[:, self.matches.relevant[area] > 0] = precision.transpose(1, 2)
-            return out
-
-        return self._array("precision", area, limit, all_categories)
+        key = ("precision", area, limit)
+        return self._once(key, lambda: self._with_absent(self._tabulated([area], limit)[0].precision, area))
 
     def scores(self, area: int, limit: int) -> Tensor:
         """Return the score of the first hit that reaches each recall level: (T, R, K) float64.
@@ -289,15 +284,22 @@ class CocoNumbers:
         need no hit.
         """
 
-        def all_rankings() -> Tensor:
-            curve, levels = self.curve(area, limit), self.levels
-            best = self.matches.best_score().repeat(self.shape[0])
-            assert curve.score is not None
-            score = interpolation.max_at_levels(curve, segments.as_float64(curve.score), levels, missing=-torch.inf)
-            score = torch.where(levels <= 0, best[:, None], torch.where(torch.isneginf(score), 0, score))
-            return torch.where((curve.m > 0)[:, None], score, -1)
+        def all_categories() -> Tensor:
+            scores = self._tabulated([area], limit, scores=True)[0].scores
+            assert scores is not None
+            scores = scores.masked_fill(scores == -torch.inf, 0)
+            scores[:, self.levels <= 0] = self.matches.best_score()[self.matches.relevant[area] > 0]
+            return self._with_absent(scores, area)
 
-        return self._array("scores", area, limit, all_rankings)
+        return self._once(("scores", area, limit), all_categories)
+
+    def _with_absent(self, values: Tensor, area: int) -> Tensor:
+        """Return (T, R, K) values from (T, R, K') of the categories with ground truths; -1 for the others."""
+        present = self.matches.relevant[area].nonzero().squeeze(1)
+        out = values
+        if len(present) < self.matches.categories:
+            out = values.new_full((*values.shape[:2], self.matches.categories), -1).index_copy_(2, present, values)
+        return out if self._shares is None else self._shares.combine(out.transpose(1, 2)).transpose(1, 2)
 
     @arrays.quiet
     def recall(self, area: int, limit: int) -> Tensor:
@@ -319,8 +321,8 @@ class CocoNumbers:
     def every(self, name: str) -> Tensor:
         """Return "precision", "scores" or "recall" for all area ranges and limits: (T, [R,] K, A, M)."""
         areas, limits = range(len(self.settings.areas)), range(len(self.settings.limits))
-        for limit in limits if name == "precision" else ():
-            self._tabulated(areas, limit)
+        for limit in limits if name != "recall" else ():
+            self._tabulated(areas, limit, scores=name == "scores")
         compute = {"precision": self.precision, "scores": self.scores, "recall": self.recall}[name]
         return torch.stack([torch.stack([compute(a, m) for m in limits], -1) for a in areas], -2)
 
@@ -328,12 +330,6 @@ class CocoNumbers:
     def levels(self) -> Tensor:
         """The recall levels: (R,)."""
         return segments.constants(self.settings.levels, self.labels.device)
-
-    def _array(self, name: str, area: int, limit: int, make: Callable[[], Tensor]) -> Tensor:
-        """Return values of all categories by recall level, (T, R, K), from values of T * K rankings."""
-        return self._once(
-            (name, area, limit), lambda: self._all_categories(make().reshape(*self.shape, -1)).transpose(1, 2)
-        )
 
     def _all_categories(self, values: Tensor) -> Tensor:
         """Return the (T, K, ...) values of all categories; other processes compute some of them."""
