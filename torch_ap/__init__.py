@@ -26,6 +26,7 @@ LVISMeanAveragePrecision         LVIS's mean AP and AR, for images annotated wit
 VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
 OpenImagesMeanAveragePrecision   Open Images' mean AP: groups, hierarchies of classes
 NuScenesMeanAveragePrecision     nuScenes' mean AP of centres by their distance
+BestOf                           wrapper of a metric that corrects the value of the best epoch
 merge                            merges metrics of separate jobs
 evaluate                         measures of one or several search runs in one call
 IndexEncoder                     encodes names of queries as integers for the metrics
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         OpenImagesMeanAveragePrecision,
         VOCMeanAveragePrecision,
     )
+    from torch_ap.inference.best_epoch import BestOf
     from torch_ap.reports import report
     from torch_ap.retrieval import (
         EmbeddingMAP,
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AveragePrecision",
+    "BestOf",
     "BinaryAveragePrecision",
     "Convention",
     "EmbeddingMAP",
@@ -130,7 +133,7 @@ __getattr__, __dir__ = lazy_exports(
     __all__,
     (
         *("core.measures.convention", "core.metric.merging", "classification", "retrieval", "detection", "reports"),
-        "retrieval.runs.evaluate",
+        *("retrieval.runs.evaluate", "inference.best_epoch"),
     ),
     ("classification", "curves", "detection", "files", "functional", "inference", "plot", "retrieval"),
 )

@@ -11,6 +11,7 @@ from benchmarks.coverage import (
     at_rank,
     averages,
     band,
+    best,
     chance,
     cuts,
     detectors,
@@ -30,7 +31,7 @@ _PARTS = {
     "rankings": rankings, "averages": averages, "perfect": perfect, "few-misses": few_misses,
     "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
-    "chance": chance, "systems": systems, "queries": queries, "images": images,
+    "chance": chance, "systems": systems, "best": best, "queries": queries, "images": images,
     "detectors": detectors, "cuts": cuts, "equals": equals,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them

@@ -737,7 +737,7 @@ ARGUMENTS = {
     "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),
     "level alone": (
         ("--confidence-level", "0.9"),
-        "--confidence-level has no meaning without --interval, --baseline, --report or --fail-below",
+        "--confidence-level has no meaning without --interval, --baseline, --report, --fail-below or --best",
     ),
     "resamples alone": (
         ("--n-resamples", "9"),
@@ -844,3 +844,67 @@ def test_messages_of_the_command_name_its_own_options(ties, further, paths, caps
             assert f"{name}: no interval" in said.out
     main.main(["score", paths["csv"], "--preds", "score", "other", "third", "--target", "class"])
     assert "pass --normalization softmax" in capsys.readouterr().err
+
+
+@pytest.fixture
+def systems_file(tmp_path):
+    generator = np.random.default_rng(0)
+    target, shared = (generator.random(300) < 0.2).astype(int), generator.normal(size=300)
+    scores = {f"e{k}": shared + generator.normal(size=300) + target * (1 + k / 4) for k in range(3)}
+    table = pa.table({**scores, "label": target, "query": np.arange(300) // 10})
+    return write(table, tmp_path / "epochs.parquet"), torch.tensor(np.stack([*scores.values()])), torch.tensor(target)
+
+
+BEST = ("--preds", "e0", "e1", "e2", "--target", "label", "--best")
+
+
+def test_the_best_of_several_columns(systems_file, capsys):
+    path, preds, target = systems_file
+    for options, reference in (([], None), (["--baseline", "e0"], "e0")):
+        wanted = inference.best_of(preds, target, names=["e0", "e1", "e2"], reference=reference)
+        assert main.main(["score", path, *BEST, *options, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["measures"]["ap"]
+        assert found == json.loads(json.dumps(wanted.to_dict()))
+        assert main.main(["score", path, *BEST, *options, "--csv"]) == 0
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert [row["system"] for row in rows] == ["e0", "e1", "e2"]
+        (best,) = [row for row in rows if row["best"] == "1"]
+        assert (best["system"], float(best["corrected"])) == (wanted.names[wanted.best], wanted.corrected)
+        table = wanted.adjusted_p_value if reference else wanted.adjusted_p_value[wanted.best]
+        assert [float(row["p_value"]) for row in rows] == table.tolist()
+        for form in ([], ["--markdown"]):
+            assert main.main(["score", path, *BEST, *options, *form]) == 0
+            out = capsys.readouterr().out
+            assert f"p against {reference or 'best'}" in out
+            assert f"{float(wanted.corrected):.4f}" in out
+
+
+def test_the_best_over_groups(systems_file, capsys):
+    path, preds, target = systems_file
+    assert (
+        main.main(["score", path, *BEST, "--group", "query", "-m", "map", "--confidence-level", "0.8", "--json"]) == 0
+    )
+    found = json.loads(capsys.readouterr().out)["measures"]["map"]
+    metrics = [RetrievalMAP() for _ in preds]
+    for metric, scores in zip(metrics, preds, strict=True):
+        metric.update(scores, target, indexes=torch.arange(300) // 10)
+    wanted = inference.best_of_metrics(dict(zip(["e0", "e1", "e2"], metrics, strict=True)), confidence_level=0.8)
+    assert found["low"] == pytest.approx(float(wanted.low))
+    assert found["confidence_level"] == 0.8
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*BEST, "--interval"), "--interval has no meaning with --best"),
+        ((*BEST, "--bins", "9"), "--bins has no meaning with --best"),
+        ((*BEST, "--baseline", "x"), "--baseline must be one of --preds"),
+        (("--preds", "e0", "--target", "label", "--best"), "--best needs several different columns"),
+        (("--preds", "e0", "e0", "--target", "label", "--best"), "--best needs several different columns"),
+        (("--preds", "e0", "e1", "--target", "label", "label", "--best"), "--target takes one column with --best"),
+        ((*BEST, "-m", "ap@5"), "must be None for an interval of AP"),
+    ],
+)
+def test_options_that_the_best_excludes(systems_file, words, message, capsys):
+    assert main.main(["score", systems_file[0], *words]) == 2
+    assert message in capsys.readouterr().err

@@ -543,6 +543,22 @@ def several_systems(size, generator):
     return {"preds": torch.stack([preds, cases.scores((size,), generator), preds + target]), "target": target}
 
 
+def several_metrics(size, generator):
+    metrics = [torch_ap.MeanAveragePrecision(box_format="xywh") for _ in range(3)]
+    batch = images(size, generator)
+    for quality, metric in enumerate(metrics):
+        preds = [
+            {**x, "boxes": x["boxes"] + quality * torch.rand(x["boxes"].shape, generator=generator)}
+            for x in batch["preds"]
+        ]
+        metric.update(preds, batch["target"])
+    return {"metrics": metrics}
+
+
+def several_values(size, generator):
+    return {"values": torch.rand(3, size, generator=generator)}
+
+
 def two_sets_of_boxes(size, generator):
     return {
         name: torch.cat([torch.rand(n, 2, generator=generator), 1 + torch.rand(n, 2, generator=generator)], 1)
@@ -701,6 +717,9 @@ INFERENCE: dict[str, Row] = {
         pair(cases.multilabel),
         {"method": "bootstrap-logit", **few, "average": "macro"},
     ),
+    "best_of": Row(inference.best_of, several_systems),
+    "best_of_metrics": Row(inference.best_of_metrics, several_metrics, few),
+    "best_of_per_query": Row(inference.best_of_per_query, several_values),
     "chance_level": Row(inference.chance_level, pair(cases.multilabel), {"average": "macro"}),
     "chance_test": Row(inference.chance_test, pair(cases.binary), few),
     "compare_decisions": Row(inference.compare_decisions, decisions, few),

@@ -15,9 +15,11 @@ from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
-from torch_ap.inference.average_precision import default_method, interval_of_curve
+from torch_ap.inference.average_precision import check_comparison, default_method, interval_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
+from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
+from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
@@ -120,6 +122,33 @@ class ItemSample(Sample):
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
         groups = None if mine.groups is None else mine.groups[is_counted]
         return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options, groups)
+
+    def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the items
+        """Return the contributions of the items to the AP of one ranking, or to an average."""
+        assert self.batch is not None
+        single = self.settings.inputs.width is None
+        if not single and self.settings.average in ("none", None):
+            raise ValueError("`average` must not be 'none' for a selection; select by one class or label at a time")
+        check_comparison(self.settings.convention, "influence", self.curve if single else None)
+        value = float(self.settings.value(self.curve, torch.float64, warn=False))
+        if self.batch.groups is not None:
+            without = grouped.values_without_groups(self.settings, self.curve, self.batch, grouped.DEFAULT)
+            values, df = without.values.reshape(-1), float(without.df)
+            note = grouped.few_groups_reason(without.hit_groups)
+            return jackknife_contributions(value, values, df, df + 1 if single else None, note)
+        if single:
+            is_counted = counted_items(self.batch.target)
+            items = self.batch.scores[is_counted], self.batch.target[is_counted] == 1
+            return ranking_contributions(self.curve, *items, self.design)
+        shares = item_shares(self.settings, self.batch, self.curve, self.design)
+        df = float(degrees_of_freedom(self.settings, self.curve, self.design))
+        return Contributions(value, shares.to("cpu", torch.float64), df)
+
+    def units(self) -> dict[str, Tensor]:
+        """Return the targets and the groups."""
+        if self.batch is None:
+            raise ValueError("`thresholds` and `bins` must be None for a selection, which needs the items")
+        return {"target": self.batch.target} | ({} if self.batch.groups is None else {"groups": self.batch.groups})
 
 
 def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from torch_ap.cli import gates, report, score_bins, table_inputs
+from torch_ap.cli import gates, report, score_best, score_bins, table_inputs
 from torch_ap.cli.notes import to_option_names
 from torch_ap.cli.table_inputs import metric_of
 from torch_ap.cli.table_intervals import AP_ALONE, gates_of_table, has_comparison, interval_of
@@ -22,6 +22,9 @@ def run(args: argparse.Namespace) -> int:
     """Read, measure and print."""
     if args.bins is not None:
         return gates.write(args, *score_bins.evaluate(args))
+    if args.best:
+        score_best.evaluate(args).write(args.form)
+        return 0
     inputs = table_inputs.read(args)
     measures, table, columns, baseline = inputs
     classes, labels = columns.preds.shape[1] if columns.preds.ndim == 2 else 0, columns.target.ndim == 2

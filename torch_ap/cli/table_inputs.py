@@ -58,11 +58,12 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
         args.target,
         group=args.group,
         weights=args.weights,
-        baseline=None if is_file(args.baseline) else args.baseline,
+        baseline=None if args.best or is_file(args.baseline) else args.baseline,
         form=args.format,
         pos_label=args.pos_label,
+        systems=args.best,
     )
-    return _requested_measures(args, len(args.preds) > 1), table
+    return _requested_measures(args, len(args.preds) > 1 and not args.best), table
 
 
 def measures_of_rankings(args: argparse.Namespace, measures: list[Measure], has_classes: bool) -> list[Measure]:
@@ -105,14 +106,28 @@ def _check_options(args: argparse.Namespace) -> None:
     grouped = args.group is not None
     for is_excluded, names, condition in (
         (args.bins is not None, ("report",), "with --bins, which stores counts"),
+        (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
+        (args.best, ("report", "fail_below", "fail_if_worse"), "with --best"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, ("weights", "per_class", "normalization"), "with --group"),
     ):
         for name in names if is_excluded else ():
             if getattr(args, name) not in (None, False):
                 raise ValueError(f"{option_of(name)} has no meaning {condition}")
-    if len(args.preds) > 1:
+    if args.best:
+        _check_systems(args)
+    elif len(args.preds) > 1:
         _check_class_options(args)
+
+
+def _check_systems(args: argparse.Namespace) -> None:
+    """Raise ValueError unless there are several systems and one target, and the baseline is one of the systems."""
+    if len(set(args.preds)) < max(len(args.preds), 2):
+        raise ValueError(f"--best needs several different columns as --preds, got {' '.join(args.preds)}")
+    if len(args.target) > 1:
+        raise ValueError(f"--target takes one column with --best, got {len(args.target)}")
+    if args.baseline is not None and args.baseline not in args.preds:
+        raise ValueError(f"--baseline must be one of --preds with --best, got {short_repr(args.baseline)}")
 
 
 def _check_class_options(args: argparse.Namespace) -> None:

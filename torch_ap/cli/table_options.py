@@ -16,6 +16,11 @@ _BASELINE = (
     "another system to compare with: a column of FILE with its scores, or a file with the same columns and rows in the "
     "same order (with --group in any order). Adds the difference FILE minus OTHER, its interval and its p-value"
 )
+_BEST = (
+    "treat the columns of --preds as systems with the same targets: which is the best, its value corrected for the "
+    "selection with a selection-adjusted interval, simultaneous intervals of all, and adjusted p-values of each system "
+    "and the best, or with --baseline COL of each system and the baseline"
+)
 _RESAMPLES = "resamples of interpolated measures, whose interval has no formula"
 _BINS = (
     "read a file of any length in bounded memory: count the rows in at most N bins of scores (N bins for all groups "
@@ -41,6 +46,7 @@ def add_score(subparsers: Subparsers) -> None:
         "  torch-ap score predictions.parquet --preds new --target label --baseline old -m ap -m P@100\n"
         "  torch-ap score ranked.jsonl --preds score --target relevant --group query -m map@10 --per-group\n"
         "  torch-ap score classes.npz --preds cat dog bird --target class --per-class --markdown\n"
+        "  torch-ap score epochs.csv --preds epoch1 epoch2 epoch3 --target label --best\n"
         "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
     )
     _add_columns(parser)
@@ -48,10 +54,11 @@ def add_score(subparsers: Subparsers) -> None:
     parser.flag("--per-group", "add the values of each group")
     parser.flag("--per-class", "add the values of each class or label")
     parser.flag("--interval", "add the interval of each value, and its chance level")
+    parser.flag("--best", _BEST)
     parser.report_path("the first measure")
     parser.option("--bins", _BINS, type=int_from_2, metavar="N")
     parser.forms()
-    parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report", "fail_below")
+    parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report", "fail_below", others=("best",))
     parser.gates("baseline")
 
 
@@ -76,7 +83,7 @@ def add_report(subparsers: Subparsers) -> None:
     parser.option("--title", "title of the page (default: name of FILE)")
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
-    parser.set_defaults(**dict.fromkeys(("bins", "per_group", "per_class", "report")))
+    parser.set_defaults(**dict.fromkeys(("bins", "per_group", "per_class", "report")), best=False)
 
 
 def _add_columns(parser: Parser) -> None:

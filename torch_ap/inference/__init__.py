@@ -31,9 +31,11 @@ from torch_ap.inference.precision_recall import (
 from torch_ap.inference.published import reported_average_precision_interval
 from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.record import AveragePrecisionBounds, Comparison, GroupComparison, Interval
+from torch_ap.inference.selection import BestSystem, best_of, best_of_metrics, best_of_per_query
 
 __all__ = [
     "AveragePrecisionBounds",
+    "BestSystem",
     "ChanceTest",
     "Comparison",
     "DecisionComparison",
@@ -44,6 +46,9 @@ __all__ = [
     "QueryComparison",
     "SplitComparison",
     "average_precision_interval",
+    "best_of",
+    "best_of_metrics",
+    "best_of_per_query",
     "chance_level",
     "chance_test",
     "compare_decisions",

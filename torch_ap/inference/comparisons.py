@@ -346,14 +346,7 @@ def compare_systems(
     checks.one_of("method", method, allowed_values(Correction))
     checks.one_of("test", test, (None, *allowed_values(Method)))
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    tensors.scores("preds", preds)
-    if preds.ndim != 2 or len(preds) < 2:
-        raise_invalid("preds", "must have shape (S, N) with at least two systems", tuple(preds.shape))
-    if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
-        raise_invalid("target", f"must have shape {tuple(preds.shape[1:])}, one per item", tuple(target.shape))
-    bad = torch.isnan(preds).nonzero()
-    if len(bad):
-        raise ValueError(f"`preds` must not contain NaN, got nan at index {tuple(bad[0].tolist())}")
+    check_systems(preds, target)
     if groups is not None and method == "tukey":
         raise_invalid("method", "must be 'holm' with `groups`, whose items cannot be permuted separately", method)
     settings: dict[str, Any] = {"design": design, "groups": groups} | ({} if test is None else {"method": test})
@@ -364,6 +357,18 @@ def compare_systems(
     adjusted = _tukey_p_values(preds, target, resampling) if method == "tukey" else None
     reason = next((pair.reason for pair in pairs if pair.p_value.isnan()), "")
     return pairwise_comparison(aps, p_values, adjusted, reason).to(preds.device)
+
+
+def check_systems(preds: Tensor, target: Tensor) -> None:
+    """Raise an error unless ``preds`` are (S, N) scores of at least two systems, and there is a target per item."""
+    tensors.scores("preds", preds)
+    if preds.ndim != 2 or len(preds) < 2:
+        raise_invalid("preds", "must have shape (S, N) with at least two systems", tuple(preds.shape))
+    if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
+        raise_invalid("target", f"must have shape {tuple(preds.shape[1:])}, one per item", tuple(target.shape))
+    bad = torch.isnan(preds).nonzero()
+    if len(bad):
+        raise ValueError(f"`preds` must not contain NaN, got nan at index {tuple(bad[0].tolist())}")
 
 
 def _tukey_p_values(preds: Tensor, target: Tensor, resampling: Resampling) -> Tensor:

@@ -6,7 +6,7 @@ so every process must call them. A :class:`Sample` is the state of a metric as a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.state import check_class, check_settings, named_values
+from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 
@@ -57,6 +58,14 @@ class Sample(ABC):
     def interval_of_value(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval, with the value of ``compute()`` as its estimate."""
         return self.interval(confidence_level, method, resampling)
+
+    def contributions(self, resampling: Resampling) -> Contributions:
+        """Return the contributions of the units to the value, for the selection of the best of several systems."""
+        raise NotImplementedError
+
+    def units(self) -> Mapping[str, Tensor]:
+        """Return tensors that are equal for all systems over the same units with the same targets."""
+        raise NotImplementedError
 
 
 @renamed_keywords(batch="chunk_size")

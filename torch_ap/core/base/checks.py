@@ -265,12 +265,12 @@ def check_bounds(bounds: Any, **values_by_name: Tensor) -> None:
             raise_invalid(name, f"must be within `bounds`, {bounds!r}", outside[0].item())
 
 
-def names_of_classes(class_names: Any, count: int) -> list[str]:
-    """Return ``count`` unique names; the default names are the numbers from 0."""
+def names_of_classes(class_names: Any, count: int, argument: str = "class_names") -> list[str]:
+    """Return ``count`` unique names of classes or systems; the default names are the numbers from 0."""
     names = list(map(str, range(count))) if class_names is None else class_names
     fits = isinstance(names, list | tuple) and len(names) == count and all(isinstance(name, str) for name in names)
     if not fits or len(set(names)) != count:
-        raise_invalid("class_names", f"must be a list of {count} different names", class_names)
+        raise_invalid(argument, f"must be a list of {count} different names", class_names)
     return list(names)
 
 

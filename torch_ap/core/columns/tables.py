@@ -232,6 +232,7 @@ class Table:
         baseline: column of another system's scores, or None.
         form: one of :data:`torch_ap.core.columns.table_names.FORMATS`; None for the format of the suffix.
         pos_label: the positive target, as text; None for 1, or true.
+        systems: whether several columns of scores are systems with the same targets, instead of classes.
         groups: the number of each group by its name, in order of occurrence; filled by :meth:`batches`.
         labels: the different targets, as text; filled by :meth:`batches`.
     """
@@ -244,6 +245,7 @@ class Table:
     baseline: str | None = None
     form: str | None = None
     pos_label: str | None = None
+    systems: bool = False
     groups: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     _widths: dict[str, int] = field(default_factory=dict, init=False)  # of columns of lists
@@ -308,7 +310,7 @@ class Table:
 
     def _rule(self, preds: Tensor) -> Rule:
         """Return the rule of targets, which are classes, the relevance of a group's items, or of all items."""
-        if preds.ndim == 2 and len(self.target) == 1:
+        if preds.ndim == 2 and len(self.target) == 1 and not self.systems:
             names = self.preds if len(self.preds) > 1 else ()
             places = {name: place for place, name in enumerate(names)}
             return lambda value: _class_number(value, places, preds.shape[1])

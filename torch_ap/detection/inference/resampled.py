@@ -4,6 +4,7 @@ A resample of images changes only the number of times that each detection and ea
 remain matched and sorted, so a resample is a weight per image. Its hit curves are computed by a few cumulative sums.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.record import Ends, Interval, logit, normal_quantile, student_quantile
 from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
 
@@ -382,6 +384,27 @@ def image_interval(
     if not reason and (note := narrow_note(count := images_of_mean([ranked]))):
         reason = f"{count} images: {note}"
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)
+
+
+def image_contributions(
+    ranked: ResampledRankings, *, interpolation: InterpolationRule, resampling: Resampling
+) -> Contributions:
+    """Return the contributions of B resamples of the images to the mean AP over the rankings.
+
+    Systems over the same images have the same resamples if the generators of ``resampling`` have the same state.
+
+    Args:
+        ranked: as for :func:`image_interval`.
+        interpolation: as for :func:`image_interval`.
+        resampling: number of resamples, generator and memory limit.
+    """
+    value = float(ranked.average_precision(ranked.unit_weights, interpolation).nanmean())
+    count = images_of_mean([ranked])
+    values = image_replicates([ranked], resampling, interpolation)[:, 0].cpu()
+    values = values[~values.isnan()]  # resamples without ground truths, the same for all systems
+    shares = (values - values.mean()) / math.sqrt(len(values) - 1 or math.nan)
+    note = narrow_note(count)
+    return Contributions(value, shares, count - 1, note=f"{count} images: {note}" if note else "")
 
 
 def narrow_note(images: int) -> str:

@@ -16,8 +16,15 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.inference.chance import chance_of_images
 from torch_ap.detection.inference.comparison import compare_images, compare_lists
-from torch_ap.detection.inference.resampled import InterpolationRule, ResampledRankings, class_intervals, image_interval
+from torch_ap.detection.inference.resampled import (
+    InterpolationRule,
+    ResampledRankings,
+    class_intervals,
+    image_contributions,
+    image_interval,
+)
 from torch_ap.detection.inputs.images import Columns, image_ids
+from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.metric import Sample, chance_level_of, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, GroupComparison, Interval, group_comparison, join_reasons
 from torch_ap.inference.resampling import Resampling
@@ -33,12 +40,16 @@ def check(mine: Columns, theirs: Columns, my_ids: Tensor | None, their_ids: Tens
         mine, theirs: the images of this metric and of ``other``.
         my_ids, their_ids: (B,) ids of these images, or None.
     """
-    columns = [name for name in mine if not name.startswith("detection") and name != "pair_ious"]
-    other = [name for name in columns if not _equal(mine[name], theirs[name])]
+    other = [name for name in _truth_columns(mine) if not _equal(mine[name], theirs[name])]
     if other:
         ids = None if my_ids is None or their_ids is None else (my_ids, their_ids)
         how = _differing_ids(ids) or _differing_counts(mine, theirs, ids) or _differing_column(mine, theirs, other[0])
         raise ValueError(f"`other` must have been updated with the same ground truths in the same order; {how}")
+
+
+def _truth_columns(columns: Columns) -> list[str]:
+    """Return the names of the columns that do not depend on the detections."""
+    return [name for name in columns if not name.startswith("detection") and name != "pair_ious"]
 
 
 def _differing_ids(ids: tuple[Tensor, Tensor] | None) -> str | None:
@@ -140,6 +151,15 @@ class ImageSample(Sample):
         classes = enumerate(zip(self.labels.tolist(), self.class_names, strict=True))
         lists = {name: (k, other_places[label]) for k, (label, name) in classes if k in has_truths}
         return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **options)
+
+    def contributions(self, resampling: Resampling) -> Contributions:
+        """Return the contributions of resamples of the images to ``map``."""
+        return image_contributions(self.ranked, interpolation=self.interpolation, resampling=resampling)
+
+    def units(self) -> dict[str, Tensor]:
+        """Return the columns of the ground truths, and the ids of the images."""
+        ids = {} if self.image_ids is None else {"sample_ids": self.image_ids}
+        return {name: self.columns[name] for name in _truth_columns(self.columns)} | ids
 
     def _options(self, confidence_level: float, resampling: Resampling) -> dict[str, Any]:
         """Return the options that intervals and comparisons have in common."""

@@ -14,6 +14,7 @@ from torch_ap.core.measures import averaging
 from torch_ap.core.measures.measure import AtSeveral, Measure
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.contributions import Contributions, query_contributions
 from torch_ap.inference.metric import Sample, comparison_of
 from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.record import Interval
@@ -111,10 +112,8 @@ class QuerySample(Sample):
         self, other: "QuerySample", confidence_level: float, method: str | None, resampling: Resampling
     ) -> QueryComparison:
         """Return the comparison of the means over the same queries."""
-        if self.names:
-            raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
         for sample in (self, other):
-            check_mean(sample.settings.aggregation, "a comparison", "compare_per_query")
+            sample._check_comparable("compare_per_query")
         _check_judgements(self.rankings, other.rankings)
         own_values, other_values = self.values(), other.values()
         if not torch.equal(own_values[0], other_values[0]):
@@ -123,6 +122,25 @@ class QuerySample(Sample):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
         return compare_per_query(own_values[1], other_values[1], bounds=(0, 1), **how)
+
+    def _check_comparable(self, log_function: str) -> None:
+        """Raise ValueError for several k, and for another aggregate than the mean."""
+        if self.names:
+            raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
+        check_mean(self.settings.aggregation, "a comparison", log_function)
+
+    def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the values
+        """Return the contributions of the queries to the mean."""
+        self._check_comparable("best_of_per_query")
+        queries, values = self.values()
+        _check_values("a metric", queries, values)
+        return query_contributions(values, (0, 1))
+
+    def units(self) -> dict[str, Tensor]:
+        """Return the queries with a value, and the numbers of relevant items of all judged queries."""
+        rankings = self.rankings
+        relevant = rankings.curve.m.where(rankings.judged, -1)[torch.argsort(rankings.queries)]
+        return {"indexes": self.values()[0], "num_relevant": relevant}
 
 
 @renamed_keywords(batch="chunk_size")

@@ -1,0 +1,609 @@
+"""The best of several systems: against definitions, brute-force selection, and peers."""
+
+import logging
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize, stats
+from torch.utils.data import DataLoader, TensorDataset
+
+from tests.support.each import each
+from tests.support.tolerances import REORDERED, SOLVED
+from torch_ap import (
+    BestOf,
+    BinaryAveragePrecision,
+    MeanAveragePrecision,
+    MultilabelAveragePrecision,
+    RetrievalMAP,
+)
+from torch_ap.core.ranking import builders
+from torch_ap.functional import binary_average_precision
+from torch_ap.inference import (
+    average_precision_interval,
+    best_of,
+    best_of_metrics,
+    best_of_per_query,
+    compare_rankings,
+    compare_systems,
+    compare_systems_per_query,
+)
+from torch_ap.inference.contributions import ranking_contributions
+from torch_ap.inference.selection import (
+    METHODS,
+    JointDistribution,
+    _hybrid,
+    _selection_errors,
+    _truncation,
+    adjusted_p_values,
+    student_draws,
+)
+
+F = torch.float64
+DRAWN = 0.02  # 4 standard errors of a share of 10,000 draws near 1/2
+
+
+def systems(count=4, n=400, seed=0, spread=0.1, correlation=0.6):
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(n, generator=generator) < 0.15).long()
+    shared = torch.randn(n, generator=generator, dtype=F)
+    own = torch.randn(count, n, generator=generator, dtype=F)
+    scores = correlation**0.5 * shared + (1 - correlation) ** 0.5 * own
+    return scores + target * (1 + spread * torch.arange(count)[:, None]), target
+
+
+def joint(values, covariance, df=30.0):
+    covariance = np.array(covariance, float)
+    return JointDistribution(np.array(values, float), covariance, student_draws(covariance, df))
+
+
+def random_joint(seed, count=5, df=30.0):
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(count, count + 2))
+    return joint(rng.normal(size=count), factor @ factor.T / 8, df)
+
+
+def test_values_and_covariances_are_those_of_single_systems_and_pairs():
+    preds, target = systems()
+    relevant = target == 1
+    shares = [ranking_contributions(builders.from_scores(x, relevant), x, relevant, "iid").shares for x in preds]
+    assert best_of(preds, target).values.tolist() == [float(binary_average_precision(x, target)) for x in preds]
+    for x, share in zip(preds, shares, strict=True):
+        assert float(share.norm()) == pytest.approx(float(average_precision_interval(x, target).standard_error))
+    pair = compare_rankings(preds[0], preds[2], target, method="influence")
+    assert float((shares[0] - shares[2]).norm()) == pytest.approx(float(pair.standard_error), abs=REORDERED)
+
+
+@each("design", ["iid", "stratified"])
+def test_holm_is_that_of_all_pairs(design):
+    preds, target = systems(spread=0.5)
+    found = best_of(preds, target, design=design)
+    wanted = compare_systems(preds, target, design=design).adjusted_p_value
+    torch.testing.assert_close(found.adjusted_p_value, wanted, rtol=SOLVED, atol=REORDERED)
+    assert (found.best, found.correction) == (3, "holm")
+    values = torch.rand(4, 30, generator=torch.Generator().manual_seed(1), dtype=F)
+    wanted = compare_systems_per_query(values, method="holm").adjusted_p_value
+    for bounds in ((0, 1), None):
+        found = best_of_per_query(values, bounds=bounds)
+        torch.testing.assert_close(found.adjusted_p_value, wanted, rtol=SOLVED, atol=REORDERED)
+
+
+@each("seed", [0, 1, 2])
+def test_the_best_remains_the_best_between_the_ends_of_the_truncation(seed):
+    """Move the best value, and the others with it, along the part that is correlated with it."""
+    given = random_joint(seed)
+    best = int(given.values.argmax())
+    floor, ceiling = _truncation(given, best)
+    slope = given.covariance[:, best] / given.covariance[best, best]
+    for value in np.linspace(given.values[best] - 5, given.values[best] + 5, 501):
+        moved = given.values + slope * (value - given.values[best])
+        assert (moved.argmax() == best) == (floor <= value <= ceiling)
+
+
+@each("seed", [0, 1, 2, 3])
+def test_ends_of_hybrid_solve_the_truncated_normal_distribution(seed):
+    given = random_joint(seed, df=math.inf)
+    best, alpha, beta = int(given.values.argmax()), 0.1, 0.01
+    value, error = given.values[best], given.errors[best]
+    (floor, ceiling), widest = _truncation(given, best), given.critical_value(beta) * error
+
+    def share(theta):
+        low, high = max(floor, theta - widest), min(ceiling, theta + widest)
+        return stats.truncnorm.cdf(value, (low - theta) / error, (high - theta) / error, theta, error)
+
+    tail = (alpha - beta) / (1 - beta) / 2
+    for target, end in zip((1 - tail, tail), _hybrid(given, best, alpha), strict=True):
+        inside = value - 0.999 * widest, value + 0.999 * widest
+        if (share(inside[0]) - target) * (share(inside[1]) - target) < 0:
+            assert end == pytest.approx(optimize.brentq(lambda x, t=target: share(x) - t, *inside), abs=1e-8)
+        else:
+            assert abs(end - value) == pytest.approx(widest, rel=2e-3)  # cut at the simultaneous interval
+
+
+def test_hybrid_of_a_clear_winner_is_its_own_interval_nearly():
+    """Without truncation, the level 1 - alpha is divided between beta and the rest, as in the definition."""
+    given = joint([10.0, 0.0, 0.0], np.eye(3), df=math.inf)
+    low, high = _hybrid(given, 0, 0.05)
+    assert -stats.norm.isf(0.025) * 1.05 < low - 10 < -stats.norm.isf(0.025) * 0.99
+    assert high - 10 == pytest.approx(10 - low, abs=1e-6)
+    assert _selection_errors(given).mean() == pytest.approx(0, abs=REORDERED)
+
+
+def test_selection_errors_of_equal_systems_are_the_largest_draws():
+    equal = joint(np.zeros(4), 0.5 * np.eye(4) + 0.5, df=math.inf)
+    errors = _selection_errors(equal)
+    np.testing.assert_array_equal(errors, equal.draws.max(0))
+    # mean of the maximum of four normal variables, times sqrt(1 - correlation)
+    assert errors.mean() == pytest.approx(1.0294 * 0.5**0.5, abs=DRAWN)
+
+
+def test_selection_errors_by_a_loop_over_draws():
+    given = random_joint(7)
+    values, errors, count = given.values, given.errors, len(given.values)
+    correlation = given.covariance / np.outer(errors, errors)
+    off_diagonal = np.mean([correlation[i, j] for i in range(count) for j in range(count) if i != j])
+    noise = (count - 1) * np.mean(errors**2) * (1 - off_diagonal)
+    factor = max(1 - noise / sum((values - values.mean()) ** 2), 0)
+    centers = values.mean() + factor * (values - values.mean())
+    wanted = []
+    for draw in given.draws.T[:200]:
+        drawn = centers + draw * errors
+        wanted.append(drawn.max() - centers[drawn.argmax()])
+    np.testing.assert_allclose(_selection_errors(given)[:200], wanted, atol=REORDERED)
+
+
+def test_critical_values():
+    independent = joint(np.arange(6.0), np.eye(6), df=math.inf)
+    assert independent.critical_value(0.05) == pytest.approx(stats.norm.isf((1 - 0.95 ** (1 / 6)) / 2), abs=0.05)
+    together = joint(np.arange(6.0), np.ones((6, 6)), df=8.0)
+    assert together.critical_value(0.05) == pytest.approx(stats.t.isf(0.025, 8), abs=0.1)
+    draws = random_joint(3, df=12.0)
+    np.testing.assert_allclose(
+        np.corrcoef(draws.draws), draws.covariance / np.outer(draws.errors, draws.errors), atol=0.05
+    )
+
+
+@each("seed", [0, 1])
+def test_max_t_by_its_definition(seed):
+    """Step-down: each statistic is compared with the largest of itself and all smaller ones."""
+    given = random_joint(seed, df=15.0)
+    pairs = np.stack(np.triu_indices(5, 1), 1)
+    found = adjusted_p_values((given.values, given.covariance, 1.0), given.draws, pairs, 15.0, "max-t")
+    size, drawn = [], []
+    for i, j in pairs:
+        contrast = np.zeros(5)
+        contrast[[i, j]] = 1, -1
+        error = math.sqrt(contrast @ given.covariance @ contrast)
+        size.append(abs(contrast @ given.values) / error)
+        drawn.append(np.abs(contrast @ (given.draws * given.errors[:, None])) / error)
+    size, drawn, last = np.array(size), np.array(drawn), 0.0
+    left = list(np.argsort(-size))
+    for _ in range(len(size)):
+        first = left[0]
+        last = max(last, (np.sum(drawn[left].max(0) >= size[first]) + 1) / (drawn.shape[1] + 1))
+        assert found[first] == pytest.approx(last, abs=REORDERED)
+        left.pop(0)
+
+
+def test_max_t_of_two_systems_is_the_single_test_and_has_more_power_than_holm():
+    preds, target = systems(2, spread=0.3)
+    found = best_of(preds, target, correction="max-t").adjusted_p_value[0, 1]
+    assert float(found) == pytest.approx(float(compare_rankings(*preds, target).p_value), abs=DRAWN)
+    preds, target = systems(12, spread=0.15, correlation=0.9)
+    default, holm = best_of(preds, target), best_of(preds, target, correction="holm")
+    assert default.correction == "max-t"
+    assert default.adjusted_p_value.mean() < holm.adjusted_p_value.mean()
+
+
+def test_p_values_against_a_reference():
+    preds, target = systems(5, spread=0.3)
+    names = ["a", "b", "c", "d", "e"]
+    found = best_of(preds, target, reference="b", names=names)
+    assert (found.reference, found.correction, found.names) == (1, "max-t", names)
+    assert found.adjusted_p_value.shape == (5,)
+    assert found.adjusted_p_value[1] == 1
+    pairs = best_of(preds, target, correction="max-t").adjusted_p_value[1]
+    assert (found.adjusted_p_value <= pairs).all()  # fewer comparisons
+    assert best_of(preds, target, reference=1).adjusted_p_value.tolist() == found.adjusted_p_value.tolist()
+
+
+@each("method", METHODS)
+def test_the_interval_contains_the_value_and_widens_with_the_level(method):
+    for seed in range(6):
+        preds, target = systems(3, n=80, seed=seed, spread=0.0, correlation=0.1)
+        narrow, wide = (best_of(preds, target, method=method, confidence_level=x) for x in (0.8, 0.99))
+        for found in (narrow, wide):
+            assert 0 < found.low <= found.value <= found.high < 1
+            assert found.optimism == found.value - found.corrected
+            assert found.optimism > 0
+            assert (found.simultaneous_low < found.values).all()
+            assert (found.values < found.simultaneous_high).all()
+        assert wide.low <= narrow.low
+        assert narrow.high <= wide.high
+        assert (wide.simultaneous_low < narrow.simultaneous_low).all()
+
+
+def test_nearly_equal_systems_have_an_interval_that_contains_their_values():
+    """The conditional distribution alone would put both ends far below the two values."""
+    values = torch.tensor([[0.5, 0.61, 0.3, 0.8, 0.45, 0.62], [0.62, 0.45, 0.8, 0.3, 0.61, 0.5]], dtype=F)
+    values[0, 0] += 1e-9
+    found = best_of_per_query(values)
+    assert found.low < 0.4
+    assert found.high == found.value
+
+
+def test_copies_of_a_system_change_nothing_but_the_draws():
+    preds, target = systems(3, spread=0.2)
+    found, copied = best_of(preds, target), best_of(preds[[0, 1, 2, 2]], target)
+    assert (copied.best, copied.value) == (2, found.value)
+    assert copied.adjusted_p_value[2, 3] == 1
+    assert copied.low == pytest.approx(float(found.low), abs=DRAWN)
+    same = best_of(preds[[0, 0]], target)
+    assert (same.adjusted_p_value == 1).all()
+    assert same.optimism == pytest.approx(0, abs=REORDERED)
+
+
+def test_cases_without_an_interval():
+    target = torch.tensor([1, 1, 1, 0, 0, 0, 0, 0])
+    perfect = torch.stack([torch.arange(8.0, 0, -1), torch.tensor([3.0, 8, 2, 7, 6, 5, 4, 1])])
+    found = best_of(perfect, target)
+    assert (found.best, found.value) == (0, 1)
+    assert "largest or smallest possible value" in found.reason
+    assert all(math.isnan(x) for x in (found.low, found.high, found.corrected, found.simultaneous_low[0]))
+    assert 0 < found.simultaneous_low[1] < found.values[1]
+    assert found.adjusted_p_value[0, 1] < 1
+    few = best_of(perfect, torch.tensor([1, 0, 0, 0, 0, 0, 0, 0]))
+    assert "too few hits" in few.reason
+    assert few.adjusted_p_value[0, 1].isnan()
+    none = best_of(perfect, torch.zeros(8, dtype=torch.int64))
+    assert "NaN" in none.reason
+    assert none.value.isnan()
+    constant = best_of_per_query(torch.tensor([[0.5, 0.5, 0.5], [0.1, 0.2, 0.4]]))
+    assert constant.reason == "the standard error of the best value is 0"
+    moved = best_of_per_query(torch.tensor([[0.4, 0.5, 0.6], [0.2, 0.3, 0.4]], dtype=F))
+    assert "no p-value" in moved.reason
+    assert moved.adjusted_p_value[0, 1].isnan()
+    assert best_of_per_query(torch.tensor([[0.4], [0.2]])).reason.startswith("too few")
+
+
+@each(
+    "argument, value, call",
+    {
+        "method": ("method", "median", best_of),
+        "correction": ("correction", "tukey", best_of),
+        "level": ("confidence_level", 1.0, best_of),
+        "design": ("design", "random", best_of),
+        "name": ("reference", "x", best_of),
+        "index": ("reference", 4, best_of),
+        "negative": ("reference", -1, best_of),
+        "names": ("names", ["a", "a", "b", "c"], best_of),
+        "one": ("preds", torch.rand(1, 400), best_of),
+        "nan": ("preds", torch.full((2, 400), torch.nan), best_of),
+        "target": ("target", torch.ones(3), best_of),
+    },
+)
+def test_bad_arguments(argument, value, call):
+    preds, target = systems()
+    with pytest.raises((ValueError, TypeError), match=f"`{argument}`"):
+        call(**{"preds": preds, "target": target, argument: value})
+
+
+def test_bad_values_of_queries():
+    for values, kind in ((torch.rand(1, 3), "two systems"), (torch.tensor([[0.1, 2.0], [0.3, 0.4]]), "within")):
+        with pytest.raises(ValueError, match=kind):
+            best_of_per_query(values)
+    unbounded = best_of_per_query(torch.tensor([[0.1, 2.0, 4.0], [0.3, 0.4, 0.1]]), bounds=None)
+    assert unbounded.low < unbounded.value < unbounded.high
+
+
+def test_results_repeat_for_every_dtype():
+    preds, target = systems(n=100)
+    found = best_of(preds, target)
+    assert found == best_of(preds, target)
+    half = best_of(preds.half(), target)
+    assert half.low == pytest.approx(float(found.low), abs=DRAWN)
+
+
+# -- groups
+
+
+def test_groups_have_the_covariance_of_the_delete_one_group_jackknife():
+    preds, target = systems(3, n=300)
+    ids = torch.arange(300) % 15 * 7
+    found = best_of(preds, target, groups=ids)
+    kept = [ids != group for group in ids.unique()]
+    without = torch.stack(
+        [torch.stack([binary_average_precision(x[k], target[k]).double() for k in kept]) for x in preds]
+    )
+    deviations = without - without.mean(1, keepdim=True)
+    covariance = 14 / 15 * deviations @ deviations.t()
+    hits = torch.bincount(ids // 7, target.double())
+    df = float(hits.sum() ** 2 / hits.square().sum()) - 1
+    share = (df + 1) / (df + 2)
+    shrunk = share * found.values
+    slopes = share / (shrunk * (1 - shrunk))
+    gap, errors = shrunk.logit(), covariance * slopes[:, None] * slopes
+    error = (errors[0, 0] + errors[1, 1] - 2 * errors[0, 1]) ** 0.5
+    raw = best_of(preds[:2], target, groups=ids.tolist()).adjusted_p_value[0, 1]
+    assert raw == pytest.approx(2 * stats.t.sf(float((gap[0] - gap[1]).abs() / error) * share**0.5, df), rel=1e-5)
+    assert best_of(preds, target, groups=torch.arange(300)).low == pytest.approx(
+        float(best_of(preds, target).low), abs=DRAWN
+    )
+    assert found.low < best_of(preds, target).value
+    with pytest.raises(ValueError, match="`design`"):
+        best_of(preds, target, groups=ids, design="stratified")
+    with pytest.warns(UserWarning, match="5 groups with hits"):
+        few = best_of(preds, target, groups=ids % 5)
+    assert "5 groups" in few.reason
+
+
+def test_metrics_with_groups():
+    preds, target = systems(2, n=300)
+    ids = torch.arange(300) % 15
+    metrics = [BinaryAveragePrecision() for _ in preds]
+    for metric, row in zip(metrics, preds, strict=True):
+        metric.update(row, target, groups=ids)
+    assert best_of_metrics(metrics) == best_of(preds, target, groups=ids)
+    labels = torch.stack([target, target.roll(7)], 1)
+    both = [MultilabelAveragePrecision(num_labels=2) for _ in preds]
+    for metric, row in zip(both, preds, strict=True):
+        metric.update(torch.stack([row, row.roll(7)], 1), labels, groups=ids)
+    found, wanted = best_of_metrics(both), both[0].compare(both[1])
+    assert found.adjusted_p_value[0, 1] == pytest.approx(float(wanted.p_value), abs=SOLVED)
+    other = BinaryAveragePrecision()
+    other.update(preds[1], target, groups=ids.flip(0))
+    with pytest.raises(ValueError, match="`groups` of system 1 differs"):
+        best_of_metrics([metrics[0], other])
+
+
+def test_groups_of_queries():
+    values = torch.rand(3, 30, generator=torch.Generator().manual_seed(0), dtype=F)
+    single = best_of_per_query(values)
+    assert best_of_per_query(values, groups=torch.arange(30)) == single
+    ids = torch.arange(30) // 3
+    found = best_of_per_query(values, groups=ids, correction="holm", reference=0)
+    sums = (values - values.mean(1, keepdim=True)).reshape(3, 10, 3).sum(2)
+    gap = sums[1] - sums[0]
+    error = float((10 / 9 * gap.square().sum()).sqrt() / 30)
+    raw = best_of_per_query(values[:2], groups=ids).adjusted_p_value[0, 1]
+    assert raw == pytest.approx(2 * stats.t.sf(float((values[1] - values[0]).mean().abs()) / error, 9), abs=SOLVED)
+    assert found.adjusted_p_value[1] >= raw - SOLVED
+
+
+# -- metrics
+
+
+def metrics_of(kind, updates, **settings):
+    metrics = [kind(**settings) for _ in updates]
+    for metric, arguments in zip(metrics, updates, strict=True):
+        metric.update(*arguments)
+    return metrics
+
+
+def test_metrics_of_one_ranking_equal_the_function():
+    preds, target = systems()
+    wanted = best_of(preds, target)
+    metrics = metrics_of(BinaryAveragePrecision, [(x, target) for x in preds])
+    assert best_of_metrics(metrics) == wanted
+    ignored = torch.cat([target, torch.full((5,), -1)])
+    more = [(torch.cat([x, torch.full((5,), 9.0)]), ignored) for x in preds]
+    assert best_of_metrics(metrics_of(BinaryAveragePrecision, more, ignore_index=-1)) == wanted
+    named = best_of_metrics(dict(zip("abcd", metrics, strict=True)), reference="a")
+    assert named.names == ["a", "b", "c", "d"]
+
+
+def test_averages_of_labels():
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(300, 3, generator=generator) < 0.2).long()
+    updates = [(torch.randn(300, 3, generator=generator) + k * target, target) for k in (1.0, 1.2)]
+    metrics = metrics_of(MultilabelAveragePrecision, updates, num_labels=3)
+    found = best_of_metrics(metrics)
+    assert found.values.tolist() == pytest.approx([float(x.compute()) for x in metrics])
+    wanted = metrics[0].compare(metrics[1])
+    assert found.adjusted_p_value[0, 1] == pytest.approx(float(wanted.p_value), abs=SOLVED)
+
+
+def test_queries_equal_the_function_in_any_order():
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(20, 6, generator=generator) < 0.4).long()
+    preds = torch.rand(3, 20, 6, generator=generator)
+    order = torch.randperm(20, generator=generator)
+    index = torch.arange(20).repeat_interleave(6).reshape(20, 6)
+    updates = [(x.flatten(), target.flatten(), index.flatten()) for x in preds[:2]]
+    updates.append(tuple(x[order].flatten() for x in (preds[2], target, index)))
+    metrics = metrics_of(RetrievalMAP, updates)
+    values = torch.stack([x.per_query()[1] for x in metrics]).double()
+    found, wanted = best_of_metrics(metrics), best_of_per_query(values)
+    assert found.values.tolist() == pytest.approx(wanted.values.tolist(), abs=1e-6)  # float32 per query
+    assert found.low == pytest.approx(float(wanted.low), abs=1e-5)
+
+
+def scene(shift, seed=0, images=12):
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = [], []
+    for _ in range(images):
+        boxes = 50 * torch.rand(3, 2, generator=generator)
+        boxes = torch.cat([boxes, boxes + 20 + 20 * torch.rand(3, 2, generator=generator)], 1)
+        moved = boxes + shift * torch.randn(3, 2, generator=generator).repeat(1, 2)
+        labels = torch.zeros(3, dtype=torch.int64)
+        target.append({"boxes": boxes, "labels": labels})
+        preds.append({"boxes": moved, "scores": torch.rand(3, generator=generator), "labels": labels})
+    return preds, target
+
+
+def test_detectors_have_the_covariance_of_their_replicates():
+    metrics = metrics_of(MeanAveragePrecision, [scene(shift) for shift in (3.0, 4.0, 6.0)])
+    found = best_of_metrics(metrics, n_resamples=200, correction="holm")
+    assert found.values.tolist() == pytest.approx([float(x.compute()["map"]) for x in metrics], abs=1e-6)
+    pair = metrics[0].compare(metrics[1], n_resamples=200, method="bootstrap-normal")
+    raw = 2 * stats.t.sf(float(pair.difference.abs() / pair.standard_error), 11)
+    alone = best_of_metrics(metrics[:2], n_resamples=200)
+    assert alone.adjusted_p_value[0, 1] == pytest.approx(raw, rel=1e-6)
+    assert found.reason == ""
+    few = best_of_metrics(metrics_of(MeanAveragePrecision, [scene(x, images=5) for x in (3.0, 4.0)]), n_resamples=50)
+    assert "5 images: likely too narrow" in few.reason
+    seeded = best_of_metrics(metrics, n_resamples=200, generator=torch.Generator().manual_seed(3))
+    assert seeded.adjusted_p_value[0, 1] == pytest.approx(float(found.adjusted_p_value[0, 1]), abs=0.1)
+
+
+def test_metrics_that_differ():
+    preds, target = systems(2)
+    first = metrics_of(BinaryAveragePrecision, [(preds[0], target)])[0]
+    other = metrics_of(BinaryAveragePrecision, [(preds[1], 1 - target)])[0]
+    with pytest.raises(ValueError, match="same targets"):
+        best_of_metrics([first, other])
+    with pytest.raises(ValueError, match="at least two metrics"):
+        best_of_metrics([first])
+    binned = metrics_of(BinaryAveragePrecision, [(preds.sigmoid()[0], target)] * 2, thresholds=10)
+    with pytest.raises(ValueError, match="`thresholds`"):
+        best_of_metrics(binned)
+    twice = [(x[:, None].repeat(1, 2), target[:, None].repeat(1, 2)) for x in preds]
+    labels = metrics_of(MultilabelAveragePrecision, twice, num_labels=2, average="none")
+    with pytest.raises(ValueError, match="`average`"):
+        best_of_metrics(labels)
+
+
+# -- epochs
+
+
+def epochs_of(preds, target, **settings):
+    metric, values = BestOf(BinaryAveragePrecision(), **settings), []
+    for row in preds:
+        for scores, part in zip(row.split(100), target.split(100), strict=True):
+            metric.update(scores, part)
+        values.append(metric.compute())
+        metric.reset()
+    return metric, values
+
+
+def test_epochs_equal_the_systems():
+    preds, target = systems(5)
+    metric, values = epochs_of(preds, target)
+    for value, row in zip(values, preds, strict=True):
+        plain = BinaryAveragePrecision()
+        plain.update(row, target)
+        assert torch.equal(value, plain.compute())
+    found, wanted = metric.best(), best_of(preds, target)
+    assert (found.best, found.names) == (wanted.best, wanted.names)
+    for name in ("values", "low", "high", "corrected"):
+        torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=0, atol=1e-7)  # float32 shares
+    copy = pickle.loads(pickle.dumps(metric))
+    assert copy.best() == found
+
+
+def test_a_value_that_is_computed_again_is_the_same_epoch():
+    preds, target = systems(3)
+    metric = BestOf(BinaryAveragePrecision())
+    for row in preds:
+        metric.update(row[:200], target[:200])
+        if row is not preds[0]:
+            assert float(metric(row[:200], target[:200])) > 0  # forward, as in a step; counts in the state
+        metric.reset()
+    with pytest.raises(ValueError, match="at least two values, got 0"):
+        metric.best()
+    for row in preds:
+        metric.update(row[:200], target[:200])
+        metric.update(row[200:], target[200:])
+        metric.compute()
+        metric.compute()
+        metric.reset()
+    assert metric.best(method="shifted", names=["a", "b", "c"]).names == ["a", "b", "c"]
+
+
+def test_some_units_suffice():
+    preds, target = systems(6, n=4000)
+    every, few = epochs_of(preds, target)[0].best(), epochs_of(preds, target, max_units=600)[0]
+    assert few._epochs[0].shares.shape == (600,)
+    found = few.best()
+    assert torch.equal(found.values, every.values)
+    assert found.corrected == pytest.approx(float(every.corrected), abs=0.005)
+    assert found.low == pytest.approx(float(every.low), abs=0.01)
+
+
+def test_a_sanity_check_is_dropped_and_other_targets_raise():
+    preds, target = systems(3)
+    metric = BestOf(BinaryAveragePrecision())
+    for row, count in ((preds[0], 100), (preds[0], 400), (preds[1], 400)):
+        metric.update(row[:count], target[:count])
+        metric.compute()
+        metric.reset()
+    assert len(metric.best().names) == 2
+    metric.update(preds[2], 1 - target)
+    with pytest.raises(ValueError, match="epoch 2 must have the targets of epoch 0"):
+        metric.compute()
+    metric.reset()
+    assert len(metric.best().names) == 2
+    with pytest.raises(TypeError, match="`metric`"):
+        BestOf(torch.nn.Linear(1, 1))
+
+
+def test_detectors_and_queries_as_epochs():
+    metric = BestOf(MeanAveragePrecision())
+    for shift in (3.0, 4.0):
+        metric.update(*scene(shift))
+        assert metric.compute() == pytest.approx(float(metric.metric.compute()["map"]))
+        metric.reset()
+    wanted = best_of_metrics(metrics_of(MeanAveragePrecision, [scene(shift) for shift in (3.0, 4.0)]))
+    assert metric.best().corrected == pytest.approx(float(wanted.corrected), abs=1e-6)
+
+
+def check_two_ranks(rank):
+    preds, target = systems(3)
+    metric = BestOf(BinaryAveragePrecision())
+    for row in preds:
+        metric.update(row[rank::2], target[rank::2])
+        metric.compute()
+        metric.reset()
+    wanted = best_of(preds, target)
+    found = metric.best()
+    torch.testing.assert_close(found.values, wanted.values, rtol=0, atol=REORDERED)
+    assert float(found.low) == pytest.approx(float(wanted.low), abs=1e-6)
+
+
+def test_epochs_of_two_processes(ranks):
+    ranks(check_two_ranks)
+
+
+@pytest.mark.slow
+def test_lightning_keeps_the_checkpoint_of_the_best_epoch(tmp_path):
+    lightning = pytest.importorskip("lightning")
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*exists and is not empty.*")
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(300, generator=generator) < 0.2).long()
+    features = torch.randn(300, 4, generator=generator) + 0.5 * target[:, None]
+    loader = DataLoader(TensorDataset(features, target), batch_size=100)
+
+    class Classifier(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+            self.ap = BestOf(BinaryAveragePrecision())
+
+        def training_step(self, batch, _):
+            logits = self.layer(batch[0]).squeeze(1)
+            return torch.nn.functional.binary_cross_entropy_with_logits(logits, batch[1].float())
+
+        def validation_step(self, batch, _):
+            self.ap.update(self.layer(batch[0]).squeeze(1), batch[1])
+            self.log("valid_ap", self.ap)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    module, checkpoint = Classifier(), ModelCheckpoint(tmp_path, monitor="valid_ap", mode="max")
+    trainer = lightning.Trainer(
+        accelerator="cpu", max_epochs=4, logger=False, callbacks=[checkpoint], enable_progress_bar=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(module, loader, loader)
+    found = module.ap.best()
+    assert len(found.names) == 4
+    assert float(checkpoint.best_model_score) == pytest.approx(float(found.value))
+    assert found.corrected <= found.value
