@@ -16,8 +16,9 @@ from tests.support.paths import DATA
 from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, REORDERED, SOLVED
 from torch_ap import BinaryAveragePrecision, RetrievalMAP, inference
 from torch_ap.cli.compare_runs import Settings, compare_with_baseline
+from torch_ap.core.ranking import builders
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import compare_rankings
+from torch_ap.inference import compare_rankings, influence
 from torch_ap.inference.comparison import METHODS, swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.retrieval.runs.names import Result
@@ -120,9 +121,50 @@ def test_an_ap_of_1_is_compared():
     assert found.value_a == 1
     assert 0 < found.p_value < 0.05
     assert found.method == "logit"
-    assert (found.low, found.high) == (lambda x: (x.low, x.high))(
-        compare_rankings(n, worse, target, method="influence")
-    )
+    assert 0 < found.low < found.difference < found.high < 1
+    assert "the interval may be too narrow" in found.reason
+
+
+def variance_estimates_recovery(a, b, target, level):
+    """Return Zou & Donner's interval of c AP(A) - c AP(B), from the contributions of the items to both APs."""
+    hit = target.bool()
+    k = min(int(hit.sum()), int((~hit).sum()))
+    share = k / (k + 1)
+    values, gradients = [], []
+    for scores in (a, b):
+        ap, curve = binary_average_precision(scores, target), builders.from_scores(scores, hit)
+        values.append(share * float(ap))
+        items = influence.contributions(curve, "iid").values_at(scores, hit).numpy()
+        gradients.append(items * share / (values[-1] * (1 - values[-1])) / math.sqrt(share))
+    covariance = np.array([[x @ y for x in gradients] for y in gradients])
+    errors = np.sqrt(np.diag(covariance))
+    r = covariance[0, 1] / errors.prod()
+    logits = np.log(np.array(values) / (1 - np.array(values)))
+    low, high = (1 / (1 + np.exp(-logits - sign * stats.t.isf((1 - level) / 2, k - 1) * errors)) for sign in (-1, 1))
+    down, up = values - low, high - values
+    below = math.sqrt(down[0] ** 2 + up[1] ** 2 - 2 * r * down[0] * up[1])
+    above = math.sqrt(up[0] ** 2 + down[1] ** 2 - 2 * r * up[0] * down[1])
+    return values[0] - values[1] - below, values[0] - values[1] + above
+
+
+@each("levels", [5, 10**6])
+@each("level", [0.5, 0.95])
+def test_the_interval_of_the_default_recovers_variance_estimates(levels, level):
+    a, b, target = pair(80, share=0.3)
+    a, b = ((x * levels / 8).round() for x in (a, b))
+    found = compare_rankings(a, b, target, confidence_level=level)
+    wanted = variance_estimates_recovery(a, b, target, level)
+    assert (float(found.low), float(found.high)) == pytest.approx(wanted, abs=SOLVED)
+    swapped = compare_rankings(b, a, target, confidence_level=level)
+    assert (float(swapped.low), float(swapped.high)) == pytest.approx((-wanted[1], -wanted[0]), abs=SOLVED)
+    permuted = compare_rankings(a, b, target, confidence_level=level, method="permutation", n_resamples=2)
+    assert (permuted.low, permuted.high) == (found.low, found.high)
+
+
+def test_the_interval_agrees_with_the_test_of_the_default():
+    found = systems.differences(200, 0.2, 3.5, -1.0, 0.8, repetitions=150, generator=torch.Generator().manual_seed(1))
+    assert found["contradicts", "logit"].value < 0.03
+    assert found["covers", "logit"].value > 0.9
 
 
 def test_sharing_items_gains_power():
