@@ -11,7 +11,7 @@ It prints:
     kernel SVM           AP 0.8714, 95% interval 0.8074 to 0.9164; 8.6 times chance, p <= 0.000999
     logistic regression  AP 0.7600, 95% interval 0.6754 to 0.8282; 7.5 times chance, p <= 0.000999
     1079 images, 104 of them an 8; chance gives 0.1019
-    difference 0.1114, 95% interval 0.0686 to 0.1542, p = 6.1e-08 (logits); by swapping ranks p = 0.001
+    difference 0.1114, 95% interval 0.0730 to 0.1622, p = 6.1e-08 (logits); by swapping ranks p = 0.001
     picture: compare_models.png
 """
 
