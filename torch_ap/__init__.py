@@ -27,6 +27,7 @@ VOCMeanAveragePrecision          PASCAL VOC's mean AP of object detectors
 OpenImagesMeanAveragePrecision   Open Images' mean AP: groups, hierarchies of classes
 NuScenesMeanAveragePrecision     nuScenes' mean AP of centres by their distance
 BestOf                           wrapper of a metric that corrects the value of the best epoch
+load                             returns the metric that ``to_bytes`` wrote
 merge                            merges metrics of separate jobs
 evaluate                         measures of one or several search runs in one call
 IndexEncoder                     encodes names of queries as integers for the metrics
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     )
     from torch_ap.core.measures.convention import Convention
     from torch_ap.core.metric.merging import merge
+    from torch_ap.core.metric.payload import load
     from torch_ap.detection import (
         LVISMeanAveragePrecision,
         MeanAveragePrecision,
@@ -122,6 +124,7 @@ __all__ = [
     "evaluate",
     "functional",
     "inference",
+    "load",
     "merge",
     "report",
     "retrieval",
@@ -132,7 +135,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     __all__,
     (
-        *("core.measures.convention", "core.metric.merging", "classification", "retrieval", "detection", "reports"),
+        *("core.measures.convention", "core.metric.merging", "core.metric.payload"),
+        *("classification", "retrieval", "detection", "reports"),
         *("retrieval.runs.evaluate", "inference.best_epoch"),
     ),
     ("classification", "curves", "detection", "files", "functional", "inference", "plot", "retrieval"),

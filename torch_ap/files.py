@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch_ap.detection.files.supervision import read_supervision
     from torch_ap.detection.files.voc import read_voc
     from torch_ap.detection.files.yolo import read_yolo
-    from torch_ap.retrieval.runs.trec import read_qrels, read_run
+    from torch_ap.retrieval.runs.tables import read_qrels, read_run
 
 __all__ = [
     "read_activitynet",
@@ -32,5 +32,5 @@ __all__ = [
 
 _DETECTION = ("activitynet", "coco", "dota", "fiftyone", "lvis", "open_images", "supervision", "voc", "yolo")
 __getattr__, __dir__ = lazy_exports(
-    __name__, __all__, ("retrieval.runs.trec", *(f"detection.files.{name}" for name in _DETECTION))
+    __name__, __all__, ("retrieval.runs.tables", *(f"detection.files.{name}" for name in _DETECTION))
 )

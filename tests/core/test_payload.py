@@ -37,6 +37,24 @@ def test_bytes_contain_the_state(row):
         assert found.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
 
 
+WITH_FUNCTIONS = ("embeddings_tags", "coco_function", "coco_own_iou", "voc_function")
+
+
+@each("name", {name: name for name in METRICS})
+def test_bytes_contain_the_settings(name):
+    """All rows, because settings that do not change the state change the value."""
+    metric = updated_metric(METRICS[name], *METRICS[name].batches(2))
+    data = metric.to_bytes()
+    if name in WITH_FUNCTIONS:
+        with pytest.raises(ValueError, match="a setting is <function"):
+            torch_ap.load(data)
+        return
+    loaded = quiet(torch_ap.load, data)
+    assert repr(loaded) == repr(metric)
+    same(quiet(loaded.compute), quiet(metric.compute))
+    assert loaded.to_bytes() == data
+
+
 @each_state
 def test_merging_is_one_metric_with_all(row):
     if row.learns:
@@ -62,6 +80,34 @@ def test_the_order_of_merging_changes_no_bit(generator):
         drawn = row.draw(60, generator)
         shards = [updated_metric(row, part) for part in cut(drawn, [15] * (count(drawn) // 15) or [count(drawn)])]
         same(quiet(torch_ap.merge(shards).compute), quiet(torch_ap.merge(shards[::-1]).compute))
+
+
+def test_load_keeps_the_dtype_and_reads_no_other_classes(data):
+    metric = torch_ap.BinaryAveragePrecision(sync="exchange")
+    metric.set_dtype(torch.float64)
+    loaded = torch_ap.load(metric.to_bytes())
+    loaded.update(torch.tensor([0.5, 0.25]), torch.tensor([0, 1]))
+    assert loaded.compute().dtype == torch.float64
+    assert repr(loaded) == "BinaryAveragePrecision(thresholds=None, normalization=None, sync='exchange')"
+    for old, new, part in (
+        (b'"BinaryAveragePrecision"', b'"evaluate"', "must come from a metric class of torch_ap, got 'evaluate'"),
+        (b'"BinaryAveragePrecision"', b'"os"', "must come from a metric class of torch_ap, got 'os'"),
+        (b'"thresholds": null', b'"thresholds": "x"', "must contain valid settings of BinaryAveragePrecision"),
+        (b'"thresholds": null', b'"thresholds": ["tensor"]', "must contain valid settings"),
+        (b'"thresholds": null', b'"threshold": null', "must contain valid settings"),
+        (b'"thresholds": null', b'"x": [[]]', "must contain valid settings"),
+        (b'"settings"', b'"setting"', "must have a header"),
+    ):
+        rest = data[18:-16]
+        header = rest[4 : 4 + struct.unpack("<I", rest[:4])[0]].replace(old, new)
+        body = rest[4 + struct.unpack("<I", rest[:4])[0] :]
+        with pytest.raises(ValueError, match=part):
+            torch_ap.load(with_checksum(struct.pack("<I", len(header)) + header + body, version=2))
+    with pytest.raises(TypeError, match="`data` must be bytes"):
+        torch_ap.load("text")
+    header = json.dumps({**HEADER, "states": []}).encode()
+    with pytest.raises(ValueError, match="an earlier version wrote it"):
+        torch_ap.load(with_checksum(struct.pack("<I", len(header)) + header))
 
 
 def test_other_objects_do_not_merge():
@@ -93,7 +139,7 @@ def test_invalid_payloads_raise(data):
     for length in (1, 7, 12, 18, len(data) // 2, len(data) - 1):
         refused(data[:length], "`data` must be complete")
     refused(data + b"\0", "`data` must be complete")
-    refused(data[:8] + struct.pack("<H", 2) + data[10:], "got 2: a newer torch_ap wrote it")
+    refused(data[:8] + struct.pack("<H", 3) + data[10:], "got 3: a newer torch_ap wrote it")
     refused(data[:40] + bytes([data[40] ^ 1]) + data[41:], "wrong checksum")
     with pytest.raises(TypeError, match="`data` must be bytes, got 'text'"):
         torch_ap.BinaryAveragePrecision().from_bytes("text")
@@ -254,7 +300,7 @@ def fuzz_states(times):
     states = {name: payload.unpack(metric.to_bytes(), type(metric).__name__)[1] for name, metric in metrics.items()}
     for turn in range(times):
         name = FUZZED[turn % len(FUZZED)]
-        data = payload.pack(type(metrics[name]).__name__, 2, mutated_state(states[name], source))
+        data = payload.pack(type(metrics[name]).__name__, {}, 2, mutated_state(states[name], source))
         try:
             found = metrics[name].from_bytes(data)
         except ValueError:

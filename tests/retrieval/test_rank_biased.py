@@ -103,7 +103,7 @@ def test_names_with_parameters():
     for name, message in {
         "RBP(p=2)": r"`p` .* got 2",
         "RBP(p='x')": "p must be of type float, got 'x'",
-        "RBP(q=1)": "must have only these parameters: p, rel; got 'q'",
+        "RBP(q=1)": "must have only these parameters: p, rel, judged_only; got 'q'",
         "RBP(p=0.5": "unknown measure 'RBP",
         "RBP(rel=0)": "`relevance_level` .* got 0",
         "RBP@0": "k must be a whole number",

@@ -306,10 +306,16 @@ class ItemMetric(RankingMetric):
             self._settings = self._settings.to(self.device)
         return self
 
-    def _settings_text(self) -> str:
+    def _shown_settings(self) -> dict[str, Any]:
         shown = ("average", "thresholds", "normalization")
         values = self._settings_of_value()
-        return state.settings_text(state.defaults_of(type(self)), values.__getitem__, shown)
+        return state.shown_settings(state.defaults_of(type(self)), values.__getitem__, shown)
+
+    def _stored_settings(self) -> dict[str, Any]:
+        stored = super()._stored_settings()
+        if self._settings.inputs.scores_in == "unit" and self.thresholds is not None:  # a number of them
+            stored["thresholds"] = len(stored["thresholds"])
+        return stored
 
     def _settings_of_value(self) -> dict[str, Any]:
         convention = vars(self.convention)

@@ -57,7 +57,7 @@ def compare_with_baseline(
     if not shared:
         return {}
     own, other = torch.tensor(shared).t()
-    a, b, bounds = run.values[own], baseline.values[other], (0.0, 1.0)
+    a, b, bounds = run.values[own], baseline.values[other], (0.0, 1.0) if run.is_share else None
     if baseline.geometric:
         a, b, bounds = floored_logs(a), floored_logs(b), (math.log(GM_FLOOR), 0.0)
     return {x: compare_per_query(a, b, method=x, bounds=bounds, **vars(settings)) for x in tests}

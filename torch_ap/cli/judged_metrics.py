@@ -9,21 +9,20 @@ from torch import Tensor
 from torch_ap.cli.compare_runs import Settings
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference.queries import mean_interval
 from torch_ap.retrieval.metrics.measures import metric_of_measure
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
 from torch_ap.retrieval.runs import names
 from torch_ap.retrieval.runs.judged import Judged, Listed
 from torch_ap.retrieval.runs.measure_names import COUNTS
 from torch_ap.retrieval.runs.names import Result
+from torch_ap.retrieval.runs.results import result_interval
 
 ENDS = ("low", "high", "chance")
-_NEED_JUDGEMENTS = ("bpref", "infAP")  # more than a ranking and its relevant documents
 
 
 def metric_of(judged: Judged, name: str) -> QueryMetric:
     """Return the metric of a measure, updated with the run; query ids are positions in ``judged``."""
-    if name in (*COUNTS, *_NEED_JUDGEMENTS):
+    if name in COUNTS or names.needs_judgements(name):
         raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
     measure = names.measure_of(name, judged)
     metric = metric_of_measure(measure, aggregation=names.aggregation_of(name))
@@ -69,7 +68,7 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
     numbers = dict.fromkeys(ENDS, math.nan)
     if result.geometric or result.counted or not result.queries:
         return numbers
-    ends = mean_interval(result.values, **vars(settings))
+    ends = result_interval(result, settings.confidence_level)
     numbers |= {"low": float(ends.low), "high": float(ends.high)}
     measure = names.measure_of(name, judged)
     if measure.needs_judgements:

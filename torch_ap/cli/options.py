@@ -187,6 +187,7 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("-q --per-query", "add the value of each query")
     parser.option("-l --relevance-level", "lowest relevant grade (default: 1)", type=int, default=1, metavar="GRADE")
     parser.flag("-c --complete", "count 0 for judged queries without documents")
+    parser.flag("-J --judged-only", "leave documents without a judgement out of the rankings (condensed lists)")
     parser.option("--convention", _CONVENTION, choices=CONVENTIONS, default="trec10")
     parser.forms()
     parser.flag("--compare", _COMPARE)

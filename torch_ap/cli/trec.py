@@ -13,21 +13,19 @@ from torch_ap.cli.notes import note, unique_suffix
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
-from torch_ap.inference.queries import mean_interval
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.reports import report as write_report
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs import notes
-from torch_ap.retrieval.runs.judged import Judged, judgements_of
+from torch_ap.retrieval.runs.judged import judgements_of
 from torch_ap.retrieval.runs.measure_names import DEFAULT_MEASURES
-from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_whole
+from torch_ap.retrieval.runs.measured import Measured, Rules, Views, measure_file, measure_whole
 from torch_ap.retrieval.runs.names import RequestedMeasure, Result
+from torch_ap.retrieval.runs.results import result_interval
 from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 
 _ALL = "all"
 _STANDARD_INPUT = "-"
-
-Levels = dict[int, Judged]  # a run by the lowest relevant grade
 
 _OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common queries"
 
@@ -35,7 +33,9 @@ _OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common
 def run(args: argparse.Namespace) -> int:
     """Read, judge, measure and print."""
     listed = [
-        x for name in args.measures or DEFAULT_MEASURES for x in report.requested_measures(name, args.relevance_level)
+        x
+        for name in args.measures or DEFAULT_MEASURES
+        for x in report.requested_measures(name, args.relevance_level, judged_only=args.judged_only)
     ]
     measures = list({x.requested_name: x for x in listed}.values())
     if args.compare and len(args.runs) < 2:
@@ -73,7 +73,7 @@ class _TrecReport(Report):
         args: argparse.Namespace,
         measures: Sequence[RequestedMeasure],
         results: Mapping[str, Mapping[str, Result]],
-        judged: Mapping[str, Levels],
+        judged: Mapping[str, Views],
     ) -> None:
         self._per_query, self._results = args.per_query, results
         self._settings = settings = Settings(args.confidence_level, args.n_resamples)
@@ -84,7 +84,7 @@ class _TrecReport(Report):
         if args.interval:
             self._intervals = {
                 name: {
-                    x.requested_name: interval_of(judged[name][x.level], x.name, run[x.requested_name], settings)
+                    x.requested_name: interval_of(judged[name][x.view], x.name, run[x.requested_name], settings)
                     for x in measures
                 }
                 for name, run in results.items()
@@ -155,11 +155,12 @@ def _gates_of_runs(
     args: argparse.Namespace, measures: Sequence[RequestedMeasure], results: Mapping[str, Mapping[str, Result]]
 ) -> list[Gate]:
     """Return the gates of each run, with ``--compare`` of each run but the baseline."""
-    names = {(x.name, x.level): x.requested_name for x in measures}
+    names = {(x.name, x.view): x.requested_name for x in measures}
     (baseline, base), *others = results.items()
 
     def full_name(requested: str) -> str:
-        same = [names.get((x.name, x.level)) for x in report.requested_measures(requested, args.relevance_level)]
+        named = report.requested_measures(requested, args.relevance_level, judged_only=args.judged_only)
+        same = [names.get((x.name, x.view)) for x in named]
         return same[0] or requested if len(same) == 1 else requested
 
     def value(result: Result, name: str) -> Estimate:
@@ -168,7 +169,7 @@ def _gates_of_runs(
                 raise ValueError(f"--fail-below {name} has no interval: it is no mean over queries")
             if not result.queries:
                 raise ValueError(f"--fail-below {name} has no interval: the run has no judged queries")
-            return mean_interval(result.values, confidence_level=level, n_resamples=args.n_resamples)
+            return result_interval(result, level)
 
         return estimate
 
@@ -192,9 +193,9 @@ def _gates_of_runs(
     return tested
 
 
-def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mapping[str, Levels]) -> None:
+def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mapping[str, Views]) -> None:
     """Write the page on the first measure of the last run, compared with the first run with ``--compare``."""
-    (*baseline, (name, judged)) = ((name, levels[measure.level]) for name, levels in runs.items())
+    (*baseline, (name, judged)) = ((name, views[measure.view]) for name, views in runs.items())
     write_report(
         metric_of(judged, measure.name),
         args.report,
@@ -209,9 +210,9 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
 
 def _measure(
     args: argparse.Namespace, qrels: Qrels, path: str, measures: Sequence[RequestedMeasure]
-) -> tuple[Measured, Levels]:
+) -> tuple[Measured, Views]:
     """Return the measures of a run, and the judged run if intervals or a page need it."""
-    rules, judged = Rules(measures, args.convention, args.complete), Levels()
+    rules, judged = Rules(measures, args.convention, args.complete, with_orders=True), Views()
     with Bar(path) as bar:
         if args.interval or args.report:
             measured, judged = measure_whole(qrels, read_run(path, progress=bar), rules)
@@ -250,6 +251,7 @@ def _notes(
     )
     yield from (
         f"{path} {notes.describe_name_ties(x.counts.by_name)} (no such order with --convention expected or grouped)"
+        f"{notes.describe_orders(x)}"
         for path, x in by_path
         if x.counts.by_name
     )

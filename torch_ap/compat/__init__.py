@@ -1,4 +1,4 @@
-"""Classes with the interfaces of other evaluators, for code that imports those: ``pycocotools``' COCO and COCOeval."""
+"""Classes with the interfaces of other evaluators, for code that imports ``pycocotools`` or ``pytrec_eval``."""
 
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch_ap.compat.lvis import LVIS, LVISResults
     from torch_ap.compat.lvis_eval import LVISEval, LVISParams
     from torch_ap.compat.params import Params
+    from torch_ap.compat.relevance import RelevanceEvaluator
 
 __all__ = [
     "COCO",
@@ -20,9 +21,10 @@ __all__ = [
     "LVISParams",
     "LVISResults",
     "Params",
+    "RelevanceEvaluator",
     "init_as_lvis",
     "init_as_pycocotools",
 ]
-_HOMES = ("coco", "coco_eval", "install", "lvis", "lvis_eval", "params")
+_HOMES = ("coco", "coco_eval", "install", "lvis", "lvis_eval", "params", "relevance")
 
 __getattr__, __dir__ = lazy_exports(__name__, __all__, [f"compat.{home}" for home in _HOMES], ("mask",))

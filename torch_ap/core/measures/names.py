@@ -28,7 +28,7 @@ class NamedMeasure:
         name: the name in ``torch_ap.evaluate`` and ``torch-ap trec``.
         home: module and class of the measure; "" for a count.
         settings: fixed settings of the class.
-        aliases: the names in ir_measures.
+        aliases: the names in ir_measures, ranx, BEIR and sentence-transformers.
         spellings: parameters in ir_measures that select this measure among the measures with the same alias.
         trec_name: the name in trec_eval before a rank or level.
         cuts: the ranks or levels that trec_eval takes for a name without one.
@@ -42,6 +42,7 @@ class NamedMeasure:
         takes_level: whether the lowest relevant grade changes the value.
         is_divided: whether ``denominator`` applies at a rank.
         aggregation: how the values of queries become one: "mean", "gm" or "sum".
+        is_share: whether all values are in [0, 1].
         sentence: description, if the class cannot describe the measure without a run.
         metric: module and name of a public class for :mod:`torch_ap.retrieval`; "" for none.
         function: module and name of a public function for :mod:`torch_ap.functional`; "" for none.
@@ -51,7 +52,7 @@ class NamedMeasure:
     home: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
-    spellings: Mapping[str, str] = field(default_factory=dict)
+    spellings: Mapping[str, Any] = field(default_factory=dict)
     trec_name: str = ""
     cuts: tuple[str, ...] = _CUTS
     cut: str = ""
@@ -64,6 +65,7 @@ class NamedMeasure:
     takes_level: bool = True
     is_divided: bool = False
     aggregation: str = "mean"
+    is_share: bool = True
     sentence: str = ""
     metric: str = ""
     function: str = ""
@@ -76,8 +78,10 @@ class NamedMeasure:
         return parts.kind in self.aliases and (spelled or self.spellings) == self.spellings and self._is_usual(parts)
 
     def _is_usual(self, parts: "Parsed") -> bool:
-        """Return whether the measure is the first of its aliases, or spelled out."""
-        first = next(x for x in MEASURES if parts.kind in x.aliases)
+        """Return whether the measure is the first of its aliases with or without a rank, or spelled out."""
+        has_rank = parts.at is not None
+        same = [x for x in MEASURES if parts.kind in x.aliases]
+        first = next((x for x in same if (bool(x.cut) if has_rank else x.is_plain)), same[0])
         return first is self or any(key in self.spellings for key in parts.parameters)
 
     def own_parameters(self, parts: "Parsed", name: str, others: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -200,6 +204,9 @@ _BPREF = (
     "not retrieved, where n of the N documents that were judged to be not relevant, at most R, are above; as in "
     "trec_eval."
 )
+_JUDGED_SHARE = (
+    "The mean over queries of the share of the retrieved documents, or of those in the top k, that have a judgement."
+)
 _INFERRED = "The mean over queries of inferred average precision, where only a sample was judged; as in trec_eval."
 
 
@@ -207,10 +214,14 @@ def _ratio(name: str, ratio: str, *aliases: str, **more: Any) -> NamedMeasure:
     return NamedMeasure(name, _RATIO, {"ratio": ratio}, aliases, **more)
 
 
-def _gain(name: str, gains: str, dcg: str, **more: Any) -> NamedMeasure:
-    aliases, spellings = ("nDCG", "NDCG"), {"dcg": dcg}
+def _gain(name: str, gains: str, dcg: str, *aliases: str, **more: Any) -> NamedMeasure:
     more |= {**_GROUPED, "table_name": name, "takes_level": False}
-    return NamedMeasure(name, _GAIN, {"gains": gains}, aliases, spellings, **more)
+    return NamedMeasure(name, _GAIN, {"gains": gains}, ("nDCG", "NDCG", *aliases), {"dcg": dcg}, **more)
+
+
+def _total_gain(name: str, gains: str, *aliases: str) -> NamedMeasure:
+    more = {**_GROUPED, "table_name": name, "takes_level": False, "is_share": False}
+    return NamedMeasure(name, "torch_ap.retrieval.measures.gain:DCG", {"gains": gains}, aliases, **more)
 
 
 def _first_hit(name: str, what: str, *aliases: str, **more: Any) -> NamedMeasure:
@@ -218,7 +229,8 @@ def _first_hit(name: str, what: str, *aliases: str, **more: Any) -> NamedMeasure
 
 
 def _count(name: str, alias: str, sentence: str, **more: Any) -> NamedMeasure:
-    return NamedMeasure(name, aliases=(alias,), aggregation="sum", sentence=f"The number of {sentence}.", **more)
+    aliases = (alias,) if alias else ()
+    return NamedMeasure(name, aliases=aliases, aggregation="sum", sentence=f"The number of {sentence}.", **more)
 
 
 def _interpolated(name: str) -> NamedMeasure:
@@ -229,17 +241,39 @@ MEASURES = (
     NamedMeasure("map", _AP, aliases=("AP", "MAP"), trec_name="map_cut", cut="k", table_name="ap", is_divided=True),
     NamedMeasure("gm_map", _AP, aggregation="gm"),
     _gain("ndcg", "linear", "log2", trec_name="ndcg_cut"),
-    _gain("ndcg_exp", "exponential", "exp-log2"),
+    _gain("ndcg_exp", "exponential", "exp-log2", "ndcg_burges"),
+    _total_gain("dcg", "linear"),
+    _total_gain("dcg_exp", "exponential", "dcg_burges"),
     NamedMeasure(
-        "Rprec", "torch_ap.retrieval.measures.at_rank:RPrecision", aliases=("Rprec", "RPrec"), table_name="Rprec"
+        "ERR",
+        "torch_ap.retrieval.measures.expected_reciprocal_rank:ExpectedReciprocalRank",
+        cut="k",
+        parameters={"max_grade": int},
+        takes_level=False,
+    ),
+    NamedMeasure(
+        "Rprec",
+        "torch_ap.retrieval.measures.at_rank:RPrecision",
+        aliases=("Rprec", "RPrec", "r-precision"),
+        table_name="Rprec",
     ),
     NamedMeasure("bpref", f"{_JUDGED}BPref", aliases=("Bpref", "BPref"), is_trec_only=True, sentence=_BPREF),
     NamedMeasure("infAP", f"{_JUDGED}InferredAP", aliases=("infAP",), is_trec_only=True, sentence=_INFERRED),
-    _ratio("P", "precision", "P", "Precision", trec_name="P", table_name="P", **_AT_K),
-    _ratio("R", "recall", "R", "Recall", trec_name="recall", table_name="R", **_AT_K),
-    _ratio("F", "f_beta", table_name="F", parameters={"beta": float}, **_AT_K),
-    _first_hit("recip_rank", "reciprocal_rank", "RR", "MRR"),
-    _first_hit("success", "hit_rate", "Success", trec_name="success", cuts=("1", "5", "10"), is_plain=False),
+    NamedMeasure("Judged", f"{_JUDGED}JudgedShare", cut="k", sentence=_JUDGED_SHARE, takes_level=False),
+    _ratio("P", "precision", "P", "Precision", "precision", trec_name="P", table_name="P", **_AT_K),
+    _ratio("R", "recall", "R", "Recall", "recall", trec_name="recall", table_name="R", **_AT_K),
+    _ratio("F", "f_beta", "F1", "f1", table_name="F", parameters={"beta": float}, **_AT_K),
+    _ratio("hits", "hits", cut="k", is_share=False),
+    _ratio("R_cap", "capped_recall", trec_name="relative_P", **_AT_K),
+    _first_hit("recip_rank", "reciprocal_rank", "RR", "MRR", "mrr"),
+    _first_hit(
+        "success",
+        "hit_rate",
+        *("Success", "hit_rate", "Accuracy", "accuracy"),
+        trec_name="success",
+        cuts=("1", "5", "10"),
+        is_plain=False,
+    ),
     NamedMeasure(
         "iprec",
         "torch_ap.retrieval.measures.at_rank:PrecisionAtRecall",
@@ -251,13 +285,16 @@ MEASURES = (
         is_trec_only=True,
     ),
     NamedMeasure("11pt_avg", _AP, is_trec_only=True),
-    _ratio("set_P", "precision", "SetP"),
+    _ratio("set_P", "precision", "SetP", "precision", spellings={"relative": False}),
+    _ratio("set_relative_P", "capped_recall", "SetP", "SetRelP", spellings={"relative": True}),
     _ratio("set_recall", "recall", "SetR"),
-    _ratio("set_F", "f_beta", "SetF", parameters={"beta": float}),
+    _ratio("set_map", "precision_times_recall", "SetAP"),
+    _ratio("set_F", "f_beta", "SetF", "f1", parameters={"beta": float}),
     _count("num_q", "NumQ", "queries", takes_level=False),
     _count("num_ret", "NumRet", "documents that were retrieved, of all queries"),
     _count("num_rel", "NumRel", "relevant documents, retrieved or not, of all queries"),
     _count("num_rel_ret", "NumRelRet", "relevant documents that were retrieved, of all queries"),
+    _count("num_nonrel_judged_ret", "", "documents that were retrieved and judged not relevant, of all queries"),
     *map(_interpolated, ("11-point", "11-point-arange", "40-point", "101-point")),
     *map(_interpolated, ("nuscenes", "all-points", "trapezoid")),
     NamedMeasure(

@@ -133,12 +133,20 @@ class RankingMetric(Metric):
 
     def extra_repr(self) -> str:
         """Return the settings that differ from their defaults, for ``repr``."""
-        return ", ".join(filter(None, [self._settings_text(), "sync='exchange'" * (self.dist_sync_fn is by_exchange)]))
+        return states.settings_text(self._shown_settings() | self._shared_settings())
+
+    def _stored_settings(self) -> dict[str, Any]:
+        """Return the arguments that construct a metric with these settings."""
+        return self._shown_settings() | self._shared_settings()
+
+    def _shared_settings(self) -> dict[str, Any]:
+        """Return the settings of this class that differ from their defaults."""
+        return {"sync": "exchange"} if self.dist_sync_fn is by_exchange else {}
 
     # -- methods that concrete classes override
 
-    def _settings_text(self) -> str:
-        """Return the settings of the class that differ from their defaults."""
+    def _shown_settings(self) -> dict[str, Any]:
+        """Return the settings of the class that differ from their defaults, and others that ``repr`` shows."""
         raise NotImplementedError
 
     def _forms(self) -> dict[str, Form]:

@@ -6,7 +6,7 @@ field      bytes  content
 name       8      ``torch_ap``
 version    2      version of this format; all numbers are little-endian
 length     8      number of bytes of all fields, from the name to the checksum
-header     4 + x  length of the header, and JSON: class, number of updates, name and form of each state
+header     4 + x  length of the header, and JSON: class, settings, number of updates, name and form of each state
 states     ...    the values of each state, compressed by zlib if that shortens them
 checksum   16     BLAKE2b of all preceding fields
 =========  =====  ============================================================================
@@ -21,15 +21,19 @@ import struct
 import sys
 import zlib
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.core.metric.state import M, checked_state, emptied, joined
 
-VERSION = 1
+VERSION = 2  # 1 had no settings
+_HOMES = ("torch_ap", "torch_ap.classification", "torch_ap.retrieval", "torch_ap.detection")  # of metric classes
+_JSON_SCALARS = (str, bool, int, float, type(None))
 _NAME = b"torch_ap"
 _START = struct.Struct("<8sHQ")
 _HEADER = struct.Struct("<I")
@@ -47,11 +51,12 @@ _DTYPES = {
 }
 
 
-def pack(kind: str, updates: int, states: Mapping[str, Tensor | None]) -> bytes:
+def pack(kind: str, settings: Any, updates: int, states: Mapping[str, Tensor | None]) -> bytes:
     """Return the bytes of a metric.
 
     Args:
         kind: name of the class of the metric.
+        settings: encoded arguments of the class by name, or the reason why there are none.
         updates: number of updates.
         states: the states by name; None for an empty list.
     """
@@ -65,7 +70,8 @@ def pack(kind: str, updates: int, states: Mapping[str, Tensor | None]) -> bytes:
         packed = zlib.compress(raw, 1) if _shrinks(raw) else raw
         forms.append([name, str(state.dtype).removeprefix("torch."), list(state.shape), len(packed), packed is not raw])
         parts.append(packed)
-    header = json.dumps({"class": kind, "updates": updates, "order": sys.byteorder, "states": forms}).encode()
+    content = {"class": kind, "settings": settings, "updates": updates, "order": sys.byteorder, "states": forms}
+    header = json.dumps(content).encode()
     body = [_HEADER.pack(len(header)), header, *parts]
     length = _START.size + sum(map(len, body)) + _CHECKSUM
     whole = b"".join([_START.pack(_NAME, VERSION, length), *body])
@@ -83,11 +89,7 @@ def unpack(data: Any, kind: str) -> tuple[int, dict[str, Tensor | None]]:
         TypeError: if ``data`` is not bytes.
         ValueError: if ``data`` has another format, a newer version or another class, or is incomplete or changed.
     """
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise_invalid("data", "must be bytes", data, TypeError)
-    data = bytes(data)
-    _check_whole(data)
-    header, start = _header_of(data)
+    header, start, data = _read_header(data)
     if header["class"] != kind:
         raise ValueError(f"`data` must come from a {kind}, got the state of a {header['class']}")
     if header["order"] != sys.byteorder:
@@ -102,6 +104,15 @@ def unpack(data: Any, kind: str) -> tuple[int, dict[str, Tensor | None]]:
     if start != len(data) - _CHECKSUM:
         raise ValueError("`data` must contain its states and nothing else")
     return header["updates"], states
+
+
+def _read_header(data: Any) -> tuple[dict[str, Any], int, bytes]:
+    """Return the header, the offset of the states and the bytes."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise_invalid("data", "must be bytes", data, TypeError)
+    data = bytes(data)
+    _check_whole(data)
+    return *_header_of(data), data
 
 
 def _check_whole(data: bytes) -> None:
@@ -128,7 +139,7 @@ def _header_of(data: bytes) -> tuple[dict[str, Any], int]:
     start = _START.size + _HEADER.size + size
     try:
         header = json.loads(data[start - size : start])
-        known = isinstance(header, dict) and header.keys() == {"class", "updates", "order", "states"}
+        known = isinstance(header, dict) and header.keys() - {"settings"} == {"class", "updates", "order", "states"}
         known = known and type(header["updates"]) is int and 0 <= header["updates"] < _TOO_MANY
         known = known and all(map(_is_form, header["states"]))
     except (ValueError, TypeError, RecursionError):
@@ -180,10 +191,9 @@ def _checksum(data: bytes) -> bytes:
 def to_bytes(self: Any) -> bytes:
     """Return the state as compact bytes with a version and a checksum, without pickle.
 
-    Settings are not included.
-
     Returns:
-        The argument of ``from_bytes`` of a metric of the same class and settings, on any machine and device.
+        The argument of :func:`torch_ap.load`, or of ``from_bytes`` of a metric of the same class and settings, on any
+        machine and device.
 
     Example:
         >>> import torch, torch_ap
@@ -195,7 +205,83 @@ def to_bytes(self: Any) -> bytes:
     lists = self._lists
     rows = joined({name: getattr(self, name) for name in lists})
     states = {name: rows.get(name) if name in lists else getattr(self, name) for name in self._defaults}
-    return pack(type(self).__name__, self._update_count, states)
+    return pack(type(self).__name__, _encode_settings(self), self._update_count, states)
+
+
+def _encode_settings(metric: Any) -> dict[str, Any] | str:
+    """Return the arguments of a metric by name, or the reason why they cannot be stored."""
+    settings = metric._stored_settings()
+    if metric._result_dtype is not None:
+        settings["dtype"] = str(metric._result_dtype)
+    try:
+        return {name: _encode(value) for name, value in settings.items()}
+    except TypeError as reason:
+        return str(reason)
+
+
+def _encode(value: Any) -> Any:
+    """Return a value that JSON represents: containers and tensors become lists after their kind."""
+    if isinstance(value, Tensor):
+        return ["tensor", str(value.dtype).removeprefix("torch."), _encode(value.tolist())]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, _JSON_SCALARS):
+        return value
+    if isinstance(value, Mapping):
+        return ["dict", *([_encode(key), _encode(x)] for key, x in value.items())]
+    if isinstance(value, list | tuple):
+        return ["tuple" if isinstance(value, tuple) else "list", *map(_encode, value)]
+    raise TypeError(f"a setting is {short_repr(value)}, which has no form in bytes")
+
+
+def _decode(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, *items = value
+    if kind == "dict":
+        return {_decode(key): _decode(x) for key, x in items}
+    if kind == "tensor":
+        return torch.tensor(_decode(items[1]), dtype=_DTYPES[items[0]])
+    return tuple(map(_decode, items)) if kind == "tuple" else list(map(_decode, items))
+
+
+def load(data: bytes) -> Any:
+    """Return the metric that ``to_bytes`` wrote, with its settings and state.
+
+    Args:
+        data: bytes of any metric of this package.
+
+    Raises:
+        TypeError: if ``data`` is not bytes.
+        ValueError: if ``data`` was not written by ``to_bytes``, is incomplete, has changed, or has a newer version; and
+            if it has no settings, because an earlier version of this package wrote it, or because a setting is a
+            function. Then use ``from_bytes`` of a metric with these settings.
+
+    Example:
+        >>> import torch, torch_ap
+        >>> metric = torch_ap.BinaryAveragePrecision(ties="expected")
+        >>> metric.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]))
+        >>> loaded = torch_ap.load(metric.to_bytes())
+        >>> loaded.ties, loaded.compute()
+        ('expected', tensor(0.8333))
+    """
+    header, _, data = _read_header(data)
+    settings, name = header.get("settings", "an earlier version wrote it"), header["class"]
+    if not isinstance(settings, dict):
+        raise ValueError(f"`data` must contain its settings ({settings}): use `from_bytes` of a metric with them")
+    homes = [import_module(home) for home in _HOMES]
+    kind = next((getattr(home, name) for home in homes if name in home.__all__), None)
+    if kind is None or not hasattr(kind, "from_bytes"):
+        raise ValueError(f"`data` must come from a metric class of torch_ap, got {short_repr(name)}")
+    try:
+        arguments = {key: _decode(value) for key, value in settings.items()}
+        dtype = arguments.pop("dtype", None)
+        metric = kind(**arguments)
+    except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as reason:
+        raise ValueError(f"`data` must contain valid settings of {name}: {reason}") from None
+    if dtype is not None:
+        metric.set_dtype(dtype)
+    return metric.from_bytes(data)
 
 
 def from_bytes(self: M, data: bytes) -> M:

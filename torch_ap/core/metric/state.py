@@ -326,14 +326,21 @@ def defaults_of(metric: type) -> dict[str, Any]:
     return {x.name: x.default for x in parameters if x.kind is not x.VAR_KEYWORD and x.name != "convention"}
 
 
-def settings_text(defaults: dict[str, Any], value_of: Callable[[str], Any], always: Collection[str] = ()) -> str:
-    """Return ``name=value`` of each setting that differs from its default or is always shown."""
+def shown_settings(
+    defaults: dict[str, Any], value_of: Callable[[str], Any], always: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the settings that differ from their defaults or are always shown, by name."""
     values = {name: value_of(name) for name in defaults}
-    return ", ".join(
-        f"{name}={_text(value)}"
+    return {
+        name: value
         for name, value in values.items()
         if name in always or isinstance(value, Tensor) or value != defaults[name]
-    )
+    }
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return ``name=value`` of each setting."""
+    return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
 
 
 def _text(value: Any) -> str:

@@ -18,13 +18,13 @@ _BEYOND = 2.0  # durations; if most detections end later, their unit is frames
 
 
 def read_activitynet(
-    ground_truths: str | Path, detections: str | Path, subset: str = "validation", *, allow_empty: bool = False
+    ground_truths: Any, detections: Any, subset: str = "validation", *, allow_empty: bool = False
 ) -> VocData:
     """Read ActivityNet's ground truths and detections. Files are UTF-8, plain or gzip.
 
     Args:
-        ground_truths: JSON with ``database``.
-        detections: JSON with ``results``.
+        ground_truths: path of JSON with ``database``, or its content as a dict.
+        detections: path of JSON with ``results``, or its content as a dict.
         subset: the subset of the videos to evaluate. Videos of other subsets are left out of the ground truths.
         allow_empty: whether there may be no detections.
 
@@ -48,7 +48,8 @@ def read_activitynet(
         >>> voc_mean_average_precision(data.preds, data.target, iou_type="intervals")["map"]
         tensor(1., dtype=torch.float64)
     """
-    database = _load_part(ground_truths, "database")
+    ground_truths, database = _load_part(ground_truths, "ground_truths", "database")
+    detections, results = _load_part(detections, "detections", "results")
     subsets: dict[str, Any] = {}
     for video, entry in database.items():
         where = f"{ground_truths}: database[{short_repr(video)}]"
@@ -64,7 +65,7 @@ def read_activitynet(
         where = f"{ground_truths}: database[{short_repr(video)}].annotations"
         truths += _rows(video, database[video].get("annotations"), where, None)
     classes, rows = sorted({row.name for row in truths}), []
-    for video, listed in _load_part(detections, "results").items():
+    for video, listed in results.items():
         where = f"{detections}: results[{short_repr(video)}]"
         if subsets.get(video) != subset:
             plain = video.removeprefix("v_")  # the prefix of ActivityNet's video files
@@ -80,16 +81,16 @@ def read_activitynet(
     return pack_rows(truths, rows, videos, classes, {}, key="intervals")
 
 
-def _load_part(path: str | Path, key: str) -> dict[str, Any]:
-    """Return the object that a file has for a key."""
-    loaded = entries.load(path)
+def _load_part(source: Any, argument: str, key: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of a source in messages, and its object for a key."""
+    path, loaded = entries.named_content(source, argument)
     content = loaded.get(key) if isinstance(loaded, dict) else None
     if not isinstance(content, dict):
         other = next(iter({"database", "results"} - {key}))
         swapped = isinstance(loaded, dict) and other in loaded
         also = f", but has '{other}': are the two files swapped?" if swapped else f", got {short_repr(loaded)}"
         raise ValueError(f"{path}: must be a JSON object with the object '{key}'{also}")
-    return content
+    return path, content
 
 
 def _rows(video: str, listed: Any, where: str, classes: list[str] | None) -> list[Row]:

@@ -46,14 +46,16 @@ class CocoData:
     sizes: Tensor | None = None
 
 
-def read_coco(annotations: str | Path, results: str | Path, iou_type: str = "bbox") -> CocoData:
+def read_coco(annotations: Any, results: Any, iou_type: str = "bbox") -> CocoData:
     """Read COCO annotations and the results of a detector on them.
 
     Args:
-        annotations: JSON with ``images``, ``annotations`` and ``categories``, plain or gzip. Ids of images may be text;
-            ids of categories are integers.
-        results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox``, ``segmentation``
-            or ``keypoints``; or an object with that list as ``annotations``.
+        annotations: path of JSON with ``images``, ``annotations`` and ``categories``, plain or gzip; its content as a
+            dict; or a ``COCO`` object of pycocotools or :mod:`torch_ap.compat`. Ids of images may be text; ids of
+            categories are integers.
+        results: path of a JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox``,
+            ``segmentation`` or ``keypoints``; or of an object with that list as ``annotations``. Or its content as a
+            list or dict, a ``COCO`` object, or a table (pandas, Polars, Arrow) with a row per detection.
         iou_type: "bbox", "segm" or "boundary" for masks, or "keypoints". Polygons need pycocotools (extra:
             ``detection``).
 
@@ -126,15 +128,15 @@ class CocoAnnotations(Parts):
     unread: dict[str, int]
 
 
-def read_annotations(path: str | Path, iou_type: str = "bbox") -> CocoAnnotations:
+def read_annotations(annotations: Any, iou_type: str = "bbox") -> CocoAnnotations:
     """Read COCO annotations; arguments and errors as in :func:`read_coco`."""
     checks.one_of("iou_type", iou_type, KINDS)
-    return annotations_from_parts(read_parts(path), iou_type)
+    return annotations_from_parts(read_parts(annotations), iou_type)
 
 
-def read_parts(path: str | Path) -> Parts:
-    """Read the parts of a file of annotations that do not depend on the kind of shapes."""
-    truth = entries.load(path)
+def read_parts(annotations: Any) -> Parts:
+    """Read the parts of annotations that do not depend on the kind of shapes."""
+    path, truth = entries.named_content(annotations, "annotations")
     if not isinstance(truth, dict) or not all(isinstance(truth.get(key), list) for key in _PARTS):
         rule = f"must be a JSON object with the lists {', '.join(map(repr, _PARTS))}"
         raise ValueError(f"{path}: {rule}, {_description(truth)}")
@@ -176,15 +178,16 @@ def annotations_from_parts(parts: Parts, iou_type: str, flag: str = "iscrowd") -
     return CocoAnnotations(**vars(parts), target=target, codes=codes, unread=unread)
 
 
-def read_results(data: CocoAnnotations, results: str | Path) -> CocoData:
+def read_results(data: CocoAnnotations, results: Any) -> CocoData:
     """Read the results of a detector on a data set; returns and errors as in :func:`read_coco`."""
-    listed = _list_of_results(entries.load(results), str(results))
+    path, content = entries.named_content(results, "results")
+    listed = _list_of_results(content, path)
     detections, counts = _sort_by_image(listed, data.images, data.class_names)
     preds = _labels(detections) | {"scores": detections.numbers("score"), "counts": counts}
     sizes, target = extents(data.entries), data.target
     if data.codes is not None:
         codes = entries.decode(detections, counts, data.entries)
-        entries.check_sizes(str(results), codes, data.codes, data.entries)
+        entries.check_sizes(path, codes, data.codes, data.entries)
         preds["area"] = _areas_of_results(listed, detections, mask_areas(codes))
         sides = ((preds, codes), (target, data.codes))
         lists = [[x | {"masks": y} for x, y in zip(_split(side), z, strict=True)] for side, z in sides]

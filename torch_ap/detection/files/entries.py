@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base.class_names import is_whole
-from torch_ap.core.base.messages import short_repr, suggest_id
+from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, suggest_id
 from torch_ap.core.columns import literals
 from torch_ap.core.columns import text as text_files
 from torch_ap.detection.shapes import run_lengths
@@ -31,6 +31,7 @@ Entry: TypeAlias = Mapping[str, Any]
 Value = TypeVar("Value")
 
 _NUMBERS = {int, float}
+_JSON_SCALARS = {*_NUMBERS, str, bool, type(None)}
 _INT64 = 1 << 63
 _LARGEST_TIME = 1e9  # seconds
 
@@ -83,6 +84,41 @@ def without_collection() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+def named_content(source: Any, argument: str) -> tuple[str, Any]:
+    """Return the name of a source in messages, and its content.
+
+    Args:
+        source: path of a JSON file; its content as a dict or list; an object with a ``dataset``, such as pycocotools'
+            COCO; or a table (pandas, Polars, Arrow) with a row per entry. Values of NumPy and tensors become numbers
+            and lists, bytes become text. The source does not change.
+        argument: name of the argument.
+
+    Raises:
+        TypeError: for a source of another type.
+    """
+    if isinstance(source, str | Path):
+        return str(source), load(source)
+    content = getattr(source, "dataset", source)
+    for method, settings in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
+        if not isinstance(content, Mapping) and hasattr(content, method):
+            content = getattr(content, method)(*settings)
+    if not isinstance(content, Mapping | list | tuple):
+        rule = "must be a path, a dict, a list, a COCO object or a table"
+        raise_invalid(argument, rule, Plain(type(source).__name__), TypeError)
+    return f"`{argument}`", _plain(content)
+
+
+def _plain(value: Any) -> Any:
+    """Return a copy of a value with the types that JSON has."""
+    if isinstance(value, Mapping):
+        return {key: _plain(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return list(value) if _JSON_SCALARS.issuperset(map(type, value)) else [_plain(x) for x in value]
+    if isinstance(value, np.ndarray | np.generic | Tensor):
+        return _plain(value.tolist())
+    return value.decode("ascii", "backslashreplace") if isinstance(value, bytes) else value
 
 
 def _json_lines(path: str | Path, content: str, decode: Callable[[str], Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,13 +43,14 @@ class LvisAnnotations:
     frequencies: dict[int, Frequency]
 
 
-def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbox") -> LvisData:
+def read_lvis(annotations: Any, results: Any, iou_type: str = "bbox") -> LvisData:
     """Read LVIS annotations and the results of a detector on them.
 
     Args:
-        annotations: JSON as for :func:`torch_ap.files.read_coco`, whose images have ``neg_category_ids`` and
-            ``not_exhaustive_category_ids``, whose categories have ``frequency``, and whose annotations have ``area``.
-        results: JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox`` or ``segmentation``.
+        annotations: as for :func:`torch_ap.files.read_coco`, in any of its forms. Images have ``neg_category_ids`` and
+            ``not_exhaustive_category_ids``, categories ``frequency``, and annotations ``area``.
+        results: list of detections in any of the forms there: ``image_id``, ``category_id``, ``score``, and ``bbox``
+            or ``segmentation``.
         iou_type: "bbox", or "segm" or "boundary" for masks. Polygons need pycocotools (extra: ``detection``).
 
     Returns:
@@ -81,10 +82,10 @@ def read_lvis(annotations: str | Path, results: str | Path, iou_type: str = "bbo
     return read_results(read_annotations(annotations, iou_type), results)
 
 
-def read_annotations(path: str | Path, iou_type: str = "bbox") -> LvisAnnotations:
+def read_annotations(annotations: Any, iou_type: str = "bbox") -> LvisAnnotations:
     """Read LVIS annotations; arguments and errors as in :func:`read_lvis`."""
     checks.one_of("iou_type", iou_type, KINDS)
-    parts = coco.read_parts(path)
+    parts = coco.read_parts(annotations)
     lists = {key: parts.entries.values(key) for key in KEYS}
     _check_lists(parts, lists)
     frequencies = dict(zip(parts.class_names, parts.categories.values("frequency"), strict=True))
@@ -92,7 +93,7 @@ def read_annotations(path: str | Path, iou_type: str = "bbox") -> LvisAnnotation
     return LvisAnnotations(coco.annotations_from_parts(parts, iou_type, "ignore"), lists, frequencies)
 
 
-def read_results(data: LvisAnnotations, results: str | Path) -> LvisData:
+def read_results(data: LvisAnnotations, results: Any) -> LvisData:
     """Read the results of a detector on a data set; returns and errors as in :func:`read_lvis`."""
     read = coco.read_results(data.coco, results)
     target = read.target

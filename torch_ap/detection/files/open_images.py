@@ -1,7 +1,6 @@
 """Open Images' hierarchy of classes, as input of its metric."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from torch_ap.core.base.messages import short_repr
@@ -10,12 +9,13 @@ from torch_ap.detection.files import entries
 _CHILDREN = "Subcategory"
 
 
-def read_hierarchy(path: str | Path, labels: Mapping[str, int]) -> dict[int, list[int]]:
+def read_hierarchy(path: Any, labels: Mapping[str, int]) -> dict[int, list[int]]:
     """Read the parents of classes.
 
     Args:
-        path: JSON of a tree of objects with ``LabelName`` and, for nodes with children, ``Subcategory``, as
-            ``bbox_labels_600_hierarchy.json``; plain or gzip. ``Part`` does not relate classes and is not read.
+        path: path of JSON of a tree of objects with ``LabelName`` and, for nodes with children, ``Subcategory``, as
+            ``bbox_labels_600_hierarchy.json``; plain or gzip; or its content as a dict. ``Part`` does not relate
+            classes and is not read.
         labels: the label of each name to use. Nodes of other names are left out, and their children belong to the next
             node above with a label.
 
@@ -35,7 +35,8 @@ def read_hierarchy(path: str | Path, labels: Mapping[str, int]) -> dict[int, lis
     """
     parents: dict[int, list[int]] = {}
     labelled_nodes = 0
-    pending: list[tuple[Any, int | None, str]] = [(entries.load(path), None, f"{path}: hierarchy")]
+    name, content = entries.named_content(path, "path")
+    pending: list[tuple[Any, int | None, str]] = [(content, None, f"{name}: hierarchy")]
     while pending:
         node, above, where = pending.pop()
         if not isinstance(node, dict) or not isinstance(node.get("LabelName"), str):
@@ -49,5 +50,5 @@ def read_hierarchy(path: str | Path, labels: Mapping[str, int]) -> dict[int, lis
         next_above = above if label is None else label
         pending += [(child, next_above, f"{where}.{_CHILDREN}[{index}]") for index, child in enumerate(children)]
     if not labelled_nodes:
-        raise ValueError(f"{path}: none of its names has a label; `labels` has {short_repr(list(labels))}")
+        raise ValueError(f"{name}: none of its names has a label; `labels` has {short_repr(list(labels))}")
     return {label: sorted(above) for label, above in sorted(parents.items())}

@@ -37,7 +37,7 @@ class DetectionMetric(ImageState):
         """The values of settings whose arguments are None by default."""
         return {}
 
-    def _settings_text(self) -> str:
+    def _shown_settings(self) -> dict[str, Any]:
         defaults, usual = state.defaults_of(type(self)), self._usual_settings
         settings = {**vars(self._settings), "class_names": self._class_names}
         setting_names = {argument: name for name, argument in self._argument_names.items()}
@@ -52,4 +52,4 @@ class DetectionMetric(ImageState):
             value = getattr(self, argument)
             return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
-        return state.settings_text(defaults, value_of, self._shown_arguments)
+        return state.shown_settings(defaults, value_of, self._shown_arguments)

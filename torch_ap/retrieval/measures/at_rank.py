@@ -109,6 +109,9 @@ _RATIOS = {
     "recall": "recall, the share of the relevant items that are in",
     "f_beta": "F with beta = {beta}, of precision and recall in",
     "fall_out": "fall-out, the share of the items not relevant that are in",
+    "hits": "the number of relevant items in",
+    "capped_recall": "the number of relevant items, divided by their largest possible number, in",
+    "precision_times_recall": "precision times recall in",
 }
 
 
@@ -117,7 +120,8 @@ class AtRank(Measure):
     """A ratio of the counts at rank k.
 
     Attributes:
-        ratio: "precision", "recall", "f_beta" or "fall_out".
+        ratio: "precision", "recall", "f_beta", "fall_out", "hits" (the number of hits), "capped_recall" (hits divided
+            by min(k, m)) or "precision_times_recall".
         top_k: k, "relevant" for m, or None for all items of the ranking.
         adaptive_k: whether k is n if fewer items were ranked, so that precision is hits / n.
         beta: weight of recall in "f_beta".
@@ -157,7 +161,7 @@ class AtRank(Measure):
     def values_of_lists(self, rankings: Sequence[FewHits]) -> list[float] | None:
         """Return the value of each short ranking; None for rare settings."""
         nothing_else = self.ratio == "fall_out" and any(hits.n == len(hits.places) for hits in rankings)
-        if self.adaptive_k or self.ratio == "f_beta" or nothing_else:
+        if self.adaptive_k or self.ratio not in ("precision", "recall", "fall_out") or nothing_else:
             return None
         return [lists.ratio(hits, self.ratio, self.top_k) for hits in rankings]
 
@@ -178,7 +182,11 @@ class AtRank(Measure):
         if self.ratio == "fall_out":
             others = segments.as_float64(native.n - native.hits_seen)
             return arrays.tensor(where(native.n > 0, (k - tp) / others, 0))
-        return arrays.tensor(where(native.m > 0, where(native.n > 0, tp / k, 0), torch.nan))
+        divisor = {"hits": 1, "capped_recall": arrays.minimum(k + 0 * tp, segments.as_float64(native.m))}
+        value = where(native.n > 0, tp / divisor.get(self.ratio, k), 0)
+        if self.ratio == "precision_times_recall":
+            value = value * tp / segments.as_float64(native.m)
+        return arrays.tensor(where(native.m > 0, value, torch.nan))
 
 
 @dataclass(frozen=True)

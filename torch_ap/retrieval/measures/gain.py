@@ -29,7 +29,7 @@ from torch_ap.core.measures import lists
 from torch_ap.core.measures.average_precision import places_within
 from torch_ap.core.measures.lists import FewHits
 from torch_ap.core.measures.measure import Measure
-from torch_ap.core.measures.ties import cut_rank, rank_per_entry
+from torch_ap.core.measures.ties import TieRule, cut_rank, rank_per_entry
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
@@ -165,18 +165,70 @@ class NormalizedDCG(Measure):
 
     def _order_gains(self, curve: Any, gains: Any, hits_above: Any) -> tuple[Any, Any]:
         """Return the gains in the order of the tie rule, and the discount of each."""
-        group = segments.ids(hits_above)
-        nth = arrays.arange_like(len(group), hits_above) - hits_above[:-1][group]
-        first = curve.items_above + self.rule.hit_places(curve.hits, curve.items)[0]
-        ascending = torch.argsort(arrays.tensor(gains), descending=bool(self.rule.hits_first))
-        sequence = order.stable_argsort(segments.pick(arrays.tensor(group), ascending), len(curve.items))
-        rank = first[group] + nth
+        ordered, rank, group = order_gains(curve, gains, hits_above, self.rule)
         discount = discounts(int(rank.max()) + 1, rank)[rank]
-        ordered = segments.pick(arrays.tensor(gains), segments.pick(ascending, sequence))
         k = rank_per_entry(cut_rank(self.top_k, curve), curve.offsets)
         if k is None:
-            return arrays.native(ordered), discount
-        return arrays.native(ordered), discount * (rank < (k if isinstance(k, int) or len(k) == 1 else k[group]))
+            return ordered, discount
+        return ordered, discount * (rank < (k if isinstance(k, int) or len(k) == 1 else k[group]))
+
+
+def order_gains(curve: Any, gains: Any, hits_above: Any, rule: TieRule) -> tuple[Any, Any, Any]:
+    """Return the gains in the order of a tie rule, the number of items above each, and its tie group: (H,) native.
+
+    Args:
+        curve: native rankings.
+        gains: (H,) gain of each hit, in the order of the curve.
+        hits_above: (E + 1,) number of hits before each tie group, of all rankings.
+        rule: a rule with an order.
+    """
+    group = segments.ids(hits_above)
+    nth = arrays.arange_like(len(group), hits_above) - hits_above[:-1][group]
+    first = curve.items_above + rule.hit_places(curve.hits, curve.items)[0]
+    ascending = torch.argsort(arrays.tensor(gains), descending=bool(rule.hits_first))
+    sequence = order.stable_argsort(segments.pick(arrays.tensor(group), ascending), len(curve.items))
+    ordered = segments.pick(arrays.tensor(gains), segments.pick(ascending, sequence))
+    return arrays.native(ordered), first[group] + nth, group
+
+
+@dataclass(frozen=True)
+class DCG(Measure):
+    """DCG at k, without division by the DCG of the ideal ranking.
+
+    Attributes:
+        top_k: k, "relevant" for the number of items with a gain, or None for all items of the ranking.
+        gains: "linear" for the grade itself, "exponential" for 2^grade - 1.
+        ties: name of a tie rule.
+    """
+
+    top_k: TopK = None
+    gains: str = "linear"
+    ties: str = "expected"
+    graded: ClassVar[bool] = True
+    table_name: ClassVar[str] = "DCG"
+    is_bounded: ClassVar[bool] = False
+
+    @property
+    def _ratio(self) -> NormalizedDCG:
+        return NormalizedDCG(self.top_k, self.gains, self.ties)
+
+    def describe(self) -> str:
+        """Return the definition of the measure."""
+        return self._ratio.describe().removeprefix("n").partition(", divided")[0]
+
+    def chance_level(
+        self, curve: HitCurve, *, groups: HitCurve | None = None, undefined: float | None = None
+    ) -> Tensor:
+        """Return the mean over random orders, as for :class:`NormalizedDCG`."""
+        return self._ratio.chance_level(curve, groups=groups, undefined=undefined) * arrays.tensor(
+            self._ratio.ideal(curve)
+        )
+
+    @arrays.quiet
+    def values(self, curve: HitCurve) -> Tensor:
+        """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
+        gain = self._ratio.dcg(curve, self._ratio.gains_of(arrays.native(curve.grades)))
+        return arrays.tensor(arrays.namespace(gain).where(curve.native.m > 0, gain, torch.nan))
 
 
 def _discount_of_end(depth: int, above: Any, places: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Measures of runs with incomplete judgements, as in trec_eval, and their chance levels.
+"""Measures of runs with incomplete judgements, as in trec_eval, and their chance levels; the share of judged documents.
 
 R is the number of relevant documents, retrieved or not, and N the number of documents that were judged not relevant.
 Above the relevant document at rank t, there are
@@ -20,6 +20,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from torch_ap.core.base import arrays
+from torch_ap.core.measures import counts
 from torch_ap.core.measures.measure import Measure
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -126,6 +128,45 @@ class InferredAP(Measure):
         precision = (relevant + _EPSILON) / (relevant + nonrelevant + 2 * _EPSILON)
         added = 1 / (above + 1) + (above / (above + 1)) * pooled * precision
         return segments.total(added, curve.offsets) / segments.as_float64(curve.m)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedShare(Measure):
+    """Share of the retrieved documents that have a judgement, as Judged@k in ir_measures.
+
+    Attributes:
+        judged: rankings of the same documents, where a hit is a document with a judgement.
+        top_k: k, or None for all documents; fewer retrieved documents are the divisor. Of a tie group that straddles k,
+            the mean over its orders counts.
+    """
+
+    judged: HitCurve
+    top_k: int | None = None
+
+    needs_judgements: ClassVar[bool] = True
+    table_name: ClassVar[str] = "judged"
+    is_bounded: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        """Return the definition of the measure."""
+        return f"the share of documents with a judgement in {self.top}"
+
+    def chance_level(
+        self,
+        curve: HitCurve,  # noqa: ARG002
+        *,
+        groups: HitCurve | None = None,  # noqa: ARG002
+        undefined: float | None = None,  # noqa: ARG002
+    ) -> Tensor:
+        """Return the share of the documents of any rank: (S,) float64; NaN without documents."""
+        return segments.as_float64(self.judged.hits_seen) / segments.as_float64(self.judged.n)
+
+    @arrays.quiet
+    def values(self, curve: HitCurve) -> Tensor:  # noqa: ARG002 - relevance does not matter
+        """Return the value of each ranking: (S,) float64; NaN without documents."""
+        native = self.judged.native
+        k = segments.as_float64(native.n if self.top_k is None else arrays.clamp_max(native.n, self.top_k))
+        return arrays.tensor(counts.hits_in_top(native, k, "expected") / k)
 
 
 def _above(curve: HitCurve, other: HitCurve) -> Tensor:

@@ -323,11 +323,11 @@ class EmbeddingMAP(EmbeddingColumns):
             values, itself = self._values(replace(self._settings, measures=measures))
         return embedding_retrieval(self._settings, measures.k, values, without_itself=itself)
 
-    def _settings_text(self) -> str:
+    def _shown_settings(self) -> dict[str, Any]:
         values = {**vars(self._settings), **vars(self.convention), "ignore_index": self.ignore_index}
         usual = state.defaults_of(type(self))
         usual["ties"] = query_convention(None, None, "min", self.convention.interpolation, None).ties
-        return state.settings_text(usual, lambda name: values[name])
+        return state.shown_settings(usual, lambda name: values[name])
 
     # -- from the state to values
 

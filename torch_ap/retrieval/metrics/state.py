@@ -129,9 +129,9 @@ class QueryState(RankingMetric):
     missing_queries = setting("_settings.missing", "Value of a query that was judged and has no items.")
     aggregation = setting("_settings.aggregation", "Aggregation over queries.")
 
-    def _settings_text(self) -> str:
+    def _shown_settings(self) -> dict[str, Any]:
         measure, defaults = settings_of(self._settings.measure), self._default_settings()
-        return state.settings_text(
+        return state.shown_settings(
             defaults, lambda name: measure[name] if name in measure else getattr(self, name, defaults[name])
         )
 

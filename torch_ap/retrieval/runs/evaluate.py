@@ -11,7 +11,7 @@ from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import Denominator, MissingQueries
 from torch_ap.core.measures.ties import DENOMINATORS
 from torch_ap.retrieval.runs import names, nested, notes
-from torch_ap.retrieval.runs.judged import Judgements, judgements_of
+from torch_ap.retrieval.runs.judged import Judged, Judgements, judge, judgements_of
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
 from torch_ap.retrieval.runs.measured import Measured, Rules, measure_file, measure_nested, measure_whole
 from torch_ap.retrieval.runs.names import RequestedMeasure
@@ -48,6 +48,7 @@ class _Plan:
 
 class _Settings(TypedDict, total=False):
     relevance_level: int
+    judged_only: bool
     ties: RunTies
     denominator: Denominator
     missing_queries: MissingQueries
@@ -75,6 +76,7 @@ def evaluate(
     *,
     runs: Mapping[str, Any] | None = None,
     relevance_level: int = 1,
+    judged_only: bool = False,
     ties: RunTies = "trec10",
     denominator: Denominator = "relevant",
     missing_queries: MissingQueries = "neg",
@@ -93,10 +95,13 @@ def evaluate(
         run: the retrieved documents, in one of these forms, with scores instead of grades, or the result of
             ``torch_ap.files.read_run``. Files are read in parts of whole queries, so that memory does not grow.
         measures: one or several: names of ir_measures ("AP", "AP@10", "P@5", "R@100", "RR", "Rprec", "AP(rel=2)"), or
-            its measure objects; names of trec_eval ("map_cut.10", "recip_rank", "P.5,10") and of
+            its measure objects; names of trec_eval ("map_cut.10", "recip_rank", "P.5,10"), of ranx ("mrr", "f1@5",
+            "ndcg_burges@10", "map-l2"), BEIR and sentence-transformers ("Accuracy@10", the hit rate), and of
             ``torch-ap trec --help``.
         runs: several runs by name, instead of ``run``.
         relevance_level: lowest relevant grade, at least 1, for measures without a level of their own.
+        judged_only: whether documents without a judgement, or with a negative grade, are left out of the rankings
+            (condensed lists, Sakai 2007; ``trec_eval -J``). For one measure also as in ``AP(judged_only=True)``.
         ties: how tied scores are ordered: "trec10" and "trec9" as in these versions of trec_eval, documents in
             descending order of their names, scores in double or single precision; or a rule without an order:
             "expected", "grouped", "optimistic", "pessimistic".
@@ -137,15 +142,21 @@ def evaluate(
         >>> torch_ap.evaluate(qrels, run, ["AP", "P@1"]).to_dict()
         {'AP': 0.5, 'P@1': 0.5}
     """
-    plan = _plan(measures, relevance_level, ties, denominator, missing_queries, confidence_level)
+    plan = _plan(measures, relevance_level, judged_only, ties, denominator, missing_queries, confidence_level)
     if (run is None) == (runs is None):
         raise ValueError(f"exactly one of `run` and `runs` must be given, got {'neither' if run is None else 'both'}")
     columns = {"query": query, "document": document, "grade": grade, "score": score}
     judgements = judgements_of(qrels, columns)
     sources = {"run": run} if runs is None else _runs_by_name(runs)
-    measured = {name: _measure(judgements, source, name, columns, plan) for name, source in sources.items()}
+    measured = {name: measure_source(judgements, x, name, columns, plan.rules) for name, x in sources.items()}
+    for name, x in measured.items():
+        path = os.fspath(sources[name]) if isinstance(sources[name], str | os.PathLike) else f"`{name}`"
+        if reason := x.failure_reason(len(judgements.queries), judgements.path, path):
+            raise ValueError(reason)
     counted = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
-    of_runs = {name: list(notes.run_notes(judgements, x, name, plan.rules.complete)) for name, x in measured.items()}
+    of_runs = {
+        name: list(notes.run_notes(judgements, x, name, plan.rules.complete, counted)) for name, x in measured.items()
+    }
     of_all = [*notes.judgement_notes(judgements, counted, plan.rules.measures), *plan.notes]
     if runs is not None:
         of_all = [*notes.left_out_notes(judgements, counted), *of_all]
@@ -189,34 +200,63 @@ def _runs_by_name(runs: Any) -> dict[str, Any]:
     return by_name
 
 
-def _measure(qrels: Judgements, source: Any, name: str, columns: Mapping[str, str | None], plan: _Plan) -> Measured:
-    path, measured = f"`{name}`", None
+def judged_run(qrels: Judgements, run: Any, relevance_level: int, judged_only: bool) -> Judged:
+    """Return the rankings of all judged queries of a run of nested dicts, by the rules of trec_eval 9."""
+    if qrels.nested is not None and nested.is_run(run):
+        documents = nested.documents_of(qrels.nested, run, "trec9", True, judged_only)
+        if documents is not None:
+            return Judged(qrels.queries, "trec9", relevance_level, documents)
+    table, rows = with_common_names(qrels.table, run_of(run, {}, "run"))
+    settings: dict[str, Any] = {"complete": True, "judged_only": judged_only}
+    return judge(table, rows, relevance_level=relevance_level, convention="trec9", **settings)
+
+
+def measure_source(
+    qrels: Judgements, source: Any, name: str, columns: Mapping[str, str | None], rules: Rules
+) -> Measured:
+    """Return the measures of a run in any form that :func:`evaluate` accepts.
+
+    Args:
+        qrels: judgements.
+        source: the run.
+        name: name of the argument in messages.
+        columns: names of the columns of a table.
+        rules: measures and conventions.
+    """
+    measured = None
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        measured = measure_file(with_file_names(qrels.table, path), path, plan.rules)
+        measured = measure_file(with_file_names(qrels.table, path), path, rules)
     elif qrels.nested is not None and nested.is_run(source):
-        measured = measure_nested(qrels.nested, source, plan.rules)
+        measured = measure_nested(qrels.nested, source, rules)
     if measured is None:
         judgements, run = with_common_names(qrels.table, run_of(source, columns, name))
-        measured = measure_whole(judgements, run, plan.rules)[0]
-    if reason := measured.failure_reason(len(qrels.queries), qrels.path, path):
-        raise ValueError(reason)
+        measured = measure_whole(judgements, run, rules)[0]
     return measured
 
 
 def _plan(measures: Any, *settings: Any) -> _Plan:
     """Return the plan for measures by name or of ir_measures; ``settings``: see :func:`_validated_plan`."""
     several = isinstance(measures, Iterable) and not isinstance(measures, str)
-    requested = tuple(map(str, measures)) if several else (str(measures),)
+    requested = tuple(map(_name_of, measures)) if several else (_name_of(measures),)
     if not requested:
         raise_invalid("measures", "must name at least one", measures)
     return _validated_plan(requested, *settings)
+
+
+def _name_of(measure: Any) -> str:
+    """Return the name of a measure, or of an object of ir_measures."""
+    name = str(measure)
+    if not isinstance(measure, str) and name.startswith("Accuracy"):  # BEIR's name of another measure
+        raise ValueError(f"measure {short_repr(name)} of ir_measures, of pairs of documents, is unknown")
+    return name
 
 
 @cached.settings_cache
 def _validated_plan(
     requested: tuple[str, ...],
     relevance_level: int,
+    judged_only: bool,
     ties: str,
     denominator: str,
     missing_queries: str,
@@ -226,9 +266,10 @@ def _validated_plan(
     checks.one_of("denominator", denominator, DENOMINATORS)
     checks.one_of("missing_queries", missing_queries, tuple(MISSING))
     checks.positive_int("relevance_level", relevance_level)
+    checks.boolean("judged_only", judged_only)
     measures: dict[str, RequestedMeasure] = {}
     for name in requested:
-        named = names.requested_measures(name, relevance_level)
+        named = names.requested_measures(name, relevance_level, judged_only=judged_only)
         measures |= (
             {x.requested_name: x for x in named} if len(named) > 1 else {name: replace(named[0], requested_name=name)}
         )
@@ -236,7 +277,7 @@ def _validated_plan(
         checks.positive_int("relevance_level", x.level)
         names.check(x.name, ties)
     return _Plan(
-        Rules(tuple(measures.values()), ties, missing_queries == "neg", denominator),
+        Rules(tuple(measures.values()), ties, missing_queries == "neg", denominator, with_orders=True),
         missing_queries,
         checks.open_fraction("confidence_level", confidence_level),
         tuple((x.requested_name, names.meaning(x.name, ties, denominator)) for x in measures.values()),

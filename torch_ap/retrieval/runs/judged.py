@@ -165,6 +165,11 @@ class Judged:
         return self.documents.curve(0, self.relevance_level)
 
     @cached_property
+    def judged(self) -> HitCurve:
+        """The rankings whose hits are the documents with a judgement."""
+        return self.documents.curve(-math.inf)
+
+    @cached_property
     def unjudged(self) -> HitCurve:
         """The rankings whose hits are the documents with a negative grade: pooled, and not judged."""
         return self.documents.curve(-math.inf, 0)
@@ -177,6 +182,7 @@ def judge(
     relevance_level: int = 1,
     convention: str = "trec10",
     complete: bool = False,
+    judged_only: bool = False,
 ) -> Judged:
     """Return the rankings of a run, with the relevance of the judgements.
 
@@ -190,6 +196,8 @@ def judge(
             are float32 (9) or float64 (10), and tied documents are in descending order of their ids. Or one of
             "expected", "grouped", "optimistic", "pessimistic".
         complete: whether to add an empty ranking for judged queries that the run lacks, as ``trec_eval -c`` does.
+        judged_only: whether to leave documents without a judgement, or with a negative grade, out of the rankings, as
+            ``trec_eval -J`` does (condensed lists, Sakai 2007).
 
     Returns:
         The queries and their curve.
@@ -210,6 +218,12 @@ def judge(
     documents = Listed(
         qrels, replace(run, scores=scores), lines.numpy(), scores[lines], number, convention.startswith("trec"), chosen
     )
+    if judged_only:
+        judged_lines = documents.retrieved_lines(qrels.relevance >= 0)[0]
+        kept = torch.from_numpy(np.isin(documents.lines, judged_lines))
+        documents = replace(
+            documents, lines=documents.lines[kept.numpy()], scores=documents.scores[kept], number=number[kept]
+        )
     names = [qrels.queries[place] for place in chosen.tolist()]
     return Judged(names, convention, relevance_level, documents)
 

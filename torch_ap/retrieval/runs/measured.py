@@ -1,19 +1,22 @@
 """Measures of a run against judgements, for all its queries or a part of them at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 
 from torch_ap.core.columns.columns import Progress
 from torch_ap.retrieval.runs import names, nested
-from torch_ap.retrieval.runs.judged import Judged, judge
+from torch_ap.retrieval.runs.judged import Judged, Listed, judge
 from torch_ap.retrieval.runs.names import RequestedMeasure, Result
 from torch_ap.retrieval.runs.nested import DocumentCounts, Nested, NestedQrels
+from torch_ap.retrieval.runs.tables import qrels_of, run_of
 from torch_ap.retrieval.runs.trec import NotGroupedError, Qrels, Run, read_run, run_parts
+
+Views: TypeAlias = dict[tuple[int, bool], Judged]  # see RequestedMeasure.view
 
 
 class Rules(NamedTuple):
@@ -24,12 +27,17 @@ class Rules(NamedTuple):
         convention: how tied scores are ordered; see :func:`torch_ap.retrieval.runs.judged.judge`.
         complete: whether judged queries without documents count, as with ``trec_eval -c``.
         denominator: divisor of AP@k.
+        with_orders: whether to measure other orders of tied documents if names decide.
     """
 
     measures: Sequence[RequestedMeasure]
     convention: str = "trec10"
     complete: bool = False
     denominator: str = "relevant"
+    with_orders: bool = False
+
+
+ORDERS = ("pessimistic", "expected", "optimistic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +51,8 @@ class Measured:
         unjudged: number of queries of the run without judgements.
         counts: numbers of documents, for the relevance level of the first measure.
         scores_are_ranks: whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in this order.
+        by_order: results for the rules ``ORDERS`` of tied documents, of measures with the rule; empty unless names
+            decide between tied documents and ``with_orders``.
     """
 
     results: dict[str, Result]
@@ -51,6 +61,7 @@ class Measured:
     unjudged: int
     counts: DocumentCounts
     scores_are_ranks: bool
+    by_order: dict[str, dict[str, Result]] = field(default_factory=dict)
 
     def failure_reason(self, judged: int, qrels: Path | str, path: Path | str) -> str:
         """Return why no query has a value, or "" if some query has one.
@@ -100,14 +111,41 @@ def measure(qrels: Qrels, parts: Iterable[Run], rules: Rules) -> Measured:
         sum(x.unjudged for x in measured),
         DocumentCounts(*map(sum, zip(*(x.counts for x in measured), strict=True))),
         measured[0].scores_are_ranks,
+        _join_orders([x.by_order for x in measured], results, rules, counted),
     )
 
 
-def measure_whole(qrels: Qrels, run: Run, rules: Rules) -> tuple[Measured, dict[int, Judged]]:
-    """Return the measures of a whole run, and the judged run by the lowest relevant grade."""
+def _join_orders(
+    by_order: Sequence[Mapping[str, Mapping[str, Result]]],
+    results: Sequence[Mapping[str, Result]],
+    rules: Rules,
+    counted: list[Any],
+) -> dict[str, dict[str, Result]]:
+    """Return the results by order of all parts.
 
-    def judge_at(level: int) -> Judged:
-        return judge(qrels, run, relevance_level=level, convention=rules.convention, complete=rules.complete)
+    Args:
+        by_order: results by order of each part; empty if names do not decide.
+        results: results of each part, and of queries without documents.
+        rules: measures and conventions.
+        counted: queries that count.
+    """
+    if not any(by_order):
+        return {}
+    joined: dict[str, dict[str, Result]] = {rule: {} for rule in ORDERS}
+    parts = [*by_order, *[{}] * (len(results) - len(by_order))]
+    for rule, of_rule in joined.items():
+        for name in (x.requested_name for x in rules.measures if names.has_rule(x.name, rule)):
+            values = [part.get(rule, own)[name] for part, own in zip(parts, results, strict=True)]
+            of_rule[name] = _concatenate(values).reorder(counted)
+    return joined
+
+
+def measure_whole(qrels: Qrels, run: Run, rules: Rules) -> tuple[Measured, Views]:
+    """Return the measures of a whole run, and the judged run by :attr:`RequestedMeasure.view`."""
+
+    def judge_at(level: int, judged_only: bool) -> Judged:
+        settings = {"convention": rules.convention, "complete": rules.complete, "judged_only": judged_only}
+        return judge(qrels, run, relevance_level=level, **settings)  # type: ignore[arg-type]
 
     known, present = set(qrels.queries), {run.queries[place] for place in np.unique(run.query).tolist()}
     missing, unjudged = [x for x in qrels.queries if x not in present], sum(x not in known for x in run.queries)
@@ -123,31 +161,50 @@ def measure_nested(qrels: NestedQrels, run: Nested, rules: Rules) -> Measured | 
         run: a run that passes :func:`torch_ap.retrieval.runs.nested.is_run`.
         rules: measures and conventions.
     """
-    documents = nested.documents_of(qrels, run, rules.convention, rules.complete)
-    if documents is None:
+    documents: dict[bool, Any] = {
+        judged_only: nested.documents_of(qrels, run, rules.convention, rules.complete, judged_only)
+        for judged_only in dict.fromkeys(x.judged_only for x in rules.measures)
+    }
+    if None in documents.values():
         return None
-    queries = list(documents.qrels.source)
 
-    def judge_at(level: int) -> Judged:
-        return Judged(queries, rules.convention, level, documents)
+    def judge_at(level: int, judged_only: bool) -> Judged:
+        of_view = documents[judged_only]
+        return Judged(list(of_view.qrels.source), rules.convention, level, of_view)
 
     missing, unjudged = [x for x in qrels.source if not run.get(x)], len(run.keys() - qrels.source.keys())
     first_scores = list(next(iter(run.values())).values())
-    return _measure_levels(judge_at, rules, "", missing, unjudged, first_scores)[0]
+    measured = _measure_levels(judge_at, rules, "", missing, unjudged, first_scores)[0]
+    mixed = {x: 0 for of_view in documents.values() for x, tied in of_view.tied.items() if any(map(_differ, tied))}
+    if not mixed or not rules.with_orders:
+        return measured
+    few_qrels, few_run = ({query: listed[query] for query in mixed} for listed in (qrels.source, run))
+    few = measure_whole(qrels_of(few_qrels, {}), run_of(few_run, {}, "run"), rules)[0]
+    return replace(
+        measured,
+        by_order={
+            rule: {name: measured.results[name].with_some(x) for name, x in results.items()}
+            for rule, results in few.by_order.items()
+        },
+    )
+
+
+def _differ(grades: Sequence[int]) -> bool:
+    return min(grades) < max(grades)
 
 
 def _measure_levels(
-    judge_at: Callable[[int], Judged],
+    judge_at: Callable[[int, bool], Judged],
     rules: Rules,
     tag: str,
     missing: list[Any],
     unjudged: int,
     first_scores: Sequence[float],
-) -> tuple[Measured, dict[int, Judged]]:
-    """Return the measures of a whole run, and the judged run by the lowest relevant grade.
+) -> tuple[Measured, Views]:
+    """Return the measures of a whole run, and the judged run by :attr:`RequestedMeasure.view`.
 
     Args:
-        judge_at: function that judges the run at a lowest relevant grade.
+        judge_at: function that judges the run for a view.
         rules: measures and conventions.
         tag: see :class:`Measured`.
         missing: see there.
@@ -155,14 +212,31 @@ def _measure_levels(
         first_scores: scores of the first query.
     """
     measures, denominator = rules.measures, rules.denominator
-    judged = {level: judge_at(level) for level in dict.fromkeys(x.level for x in measures)}
-    by_level = {
-        level: names.evaluate(at_level, [x.name for x in measures if x.level == level], denominator=denominator)
-        for level, at_level in judged.items()
+    judged = {view: judge_at(*view) for view in dict.fromkeys(x.view for x in measures)}
+    by_view = {
+        view: names.evaluate(of_view, [x.name for x in measures if x.view == view], denominator=denominator)
+        for view, of_view in judged.items()
     }
-    results = {x.requested_name: by_level[x.level][x.name] for x in measures}
-    counts = judged[measures[0].level].documents.counts(measures[0].level)
-    return Measured(results, tag, missing, unjudged, counts, _are_ranks(first_scores)), judged
+    results = {x.requested_name: by_view[x.view][x.name] for x in measures}
+    counts = judged[measures[0].view].documents.counts(measures[0].level)
+    by_order = {}
+    if rules.with_orders and any(isinstance(x.documents, Listed) and x.documents.by_name for x in judged.values()):
+        by_order = _results_by_order(judged, rules)
+    return Measured(results, tag, missing, unjudged, counts, _are_ranks(first_scores), by_order), judged
+
+
+def _results_by_order(judged: Views, rules: Rules) -> dict[str, dict[str, Result]]:
+    """Return the results for other orders of tied documents than the order of names."""
+    by_order: dict[str, dict[str, Result]] = {rule: {} for rule in ORDERS}
+    for view, of_view in judged.items():
+        assert isinstance(of_view.documents, Listed)
+        documents = replace(of_view.documents, by_document=False, by_name={})
+        for rule, results in by_order.items():
+            measures = [x for x in rules.measures if x.view == view and names.has_rule(x.name, rule)]
+            rankings = Judged(of_view.queries, rule, of_view.relevance_level, documents)
+            values = names.evaluate(rankings, [x.name for x in measures], denominator=rules.denominator)
+            results |= {x.requested_name: values[x.name] for x in measures}
+    return by_order
 
 
 def _concatenate(parts: Sequence[Result]) -> Result:

@@ -11,17 +11,25 @@
 | F@k | | F1 at k |
 | Rprec | Rprec | precision at m |
 | recip_rank, recip_rank@k | recip_rank | 1 / (rank of the first relevant document) |
-| RBP, RBP@k | | rank-biased precision with persistence .8, or another, as in RBP(p=0.5) |
+| RBP, RBP@k | | rank-biased precision with persistence .8, or another, as in RBP(p=0.5); rbp.50 in ranx |
+| ERR, ERR@k | | expected reciprocal rank, by default of grades up to 4, or of others, as in ERR(max_grade=2) |
+| dcg, dcg@k, dcg_exp, dcg_exp@k | | DCG of the grades, or of gains 2^grade - 1 |
+| hits, hits@k | | number of relevant documents |
+| R_cap@k | relative_P_k | relevant documents in the top k, divided by their largest possible number |
+| Judged, Judged@k | | share of the documents that have a judgement |
 | success@k | success_k | whether a relevant document is in the top k |
 | iprec@l | iprec_at_recall_l | interpolated precision from recall l on |
 | 11pt_avg | 11pt_avg | mean of iprec at 0, 0.1, ..., 1 |
 | set_P, set_recall, set_F | set_P, set_recall, set_F | precision, recall and F1 of all retrieved documents |
+| set_map, set_relative_P | set_map, set_relative_P | precision times recall, precision by its largest possible value |
 | num_ret, num_rel, num_rel_ret | num_ret, ... | documents retrieved, relevant, both; aggregated to sums |
+| num_nonrel_judged_ret | num_nonrel_judged_ret | documents retrieved and judged not relevant; likewise |
 | num_q | num_q | number of queries |
 | official | official | the default measures of trec_eval |
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -39,11 +47,12 @@ from torch_ap.core.measures.names import MEASURES, NamedMeasure, name_of, parse,
 from torch_ap.core.ranking.order import Array
 from torch_ap.retrieval.measures import words
 from torch_ap.retrieval.measures.at_rank import PrecisionAtRecall
-from torch_ap.retrieval.measures.judged import BPref, InferredAP
+from torch_ap.retrieval.measures.judged import BPref, InferredAP, JudgedShare
 from torch_ap.retrieval.runs.judged import Judged
 from torch_ap.retrieval.runs.measure_names import COUNTS, IR_MEASURES, KNOWN, OFFICIAL, TREC_CONVENTIONS
 from torch_ap.retrieval.settings import floored_logs
 
+_RANX = re.compile(r"(?P<name>.*?)(?:-l(?P<level>[0-9]{1,9}))?", re.DOTALL)
 _ABOVE_LEVELS = 10**9  # grades are below
 _BY_NAME = {x.name: x for x in MEASURES if x.in_runs}
 _GEOMETRIC = {x.name for x in MEASURES if x.aggregation == "gm"}
@@ -60,6 +69,7 @@ class Result(Record):
         aggregate: mean over the queries, for gm_map the geometric mean, for counts the sum; NaN without queries.
         geometric: whether the aggregate is a geometric mean.
         counted: whether the values are counts, which have no mean.
+        is_share: whether all values are in [0, 1].
     """
 
     queries: list[Any]
@@ -67,6 +77,7 @@ class Result(Record):
     aggregate: float
     geometric: bool = False
     counted: bool = False
+    is_share: bool = True
 
     def with_values(self, queries: list[Any], values: Tensor) -> "Result":
         """Return the result of the measure for other queries."""
@@ -75,6 +86,12 @@ class Result(Record):
         else:
             aggregate = _geometric_mean(values) if self.geometric else _means(values.numpy()[None])[0]
         return replace(self, queries=queries, values=values, aggregate=aggregate)
+
+    def with_some(self, other: "Result") -> "Result":
+        """Return the result with the values of another result for its queries."""
+        places, values = {query: place for place, query in enumerate(self.queries)}, self.values.clone()
+        values[[places[query] for query in other.queries]] = other.values
+        return self.with_values(self.queries, values)
 
     def reorder(self, queries: list[Any]) -> "Result":
         """Return the result for some of the queries, in this order."""
@@ -94,34 +111,52 @@ class RequestedMeasure:
         requested_name: the name in results.
         name: a name in the table above.
         level: the lowest relevant grade.
+        judged_only: whether documents without a judgement are left out of the rankings.
     """
 
     requested_name: str
     name: str
     level: int
+    judged_only: bool = False
+
+    @property
+    def view(self) -> tuple[int, bool]:
+        """The settings that select a judged run."""
+        return self.level, self.judged_only
 
 
-def requested_measures(requested: str, relevance_level: int = 1) -> list[RequestedMeasure]:
+def requested_measures(
+    requested: str, relevance_level: int = 1, *, judged_only: bool = False
+) -> list[RequestedMeasure]:
     """Return the measures of a name.
 
-    In trec_eval, "P.5,10" means P_5 and P_10, and "P" means P_5 to P_1000. Any other name, also of ir_measures, means
-    one measure.
+    In trec_eval, "P.5,10" means P_5 and P_10, and "P" means P_5 to P_1000. Any other name, also of ir_measures and
+    ranx, means one measure. In ranx, "map@10-l2" is AP(rel=2)@10, and "rbp.95" is RBP(p=0.95).
 
     Args:
         requested: the name.
         relevance_level: the lowest relevant grade of a name that does not contain it, as "AP(rel=2)" does.
+        judged_only: whether documents without a judgement are left out, unless the name contains ``judged_only``.
 
     Raises:
         ValueError: for an unknown name.
     """
     if requested == "official":
-        return [measure for x in OFFICIAL for measure in requested_measures(x, relevance_level)]
-    parts, level, name = parse(requested), None, requested
+        return [y for x in OFFICIAL for y in requested_measures(x, relevance_level, judged_only=judged_only)]
+    of_ranx = _RANX.fullmatch(requested)
+    assert of_ranx is not None
+    given, level = of_ranx["name"], _level(None if of_ranx["level"] is None else int(of_ranx["level"]), requested)
+    name = re.sub(r"^rbp\.(\d+)$", r"RBP(p=0.\1)", given)
+    parts = parse(name)
     if parts is not None and (parts.at is not None or parts.parameters or parts.kind not in _BY_TREC_NAME):
         entry = next((x for x in MEASURES if x.in_runs and x.is_called(parts)), None)
         if entry is not None:
-            level = _level(parts.parameters.get("rel"), requested)
-            name = name_of(entry.name, entry.own_parameters(parts, requested, ("rel",)), parts.at)
+            level = _level(parts.parameters.get("rel", level), requested)
+            judged_only = parts.parameters.get("judged_only", judged_only)
+            if not isinstance(judged_only, bool):
+                raise ValueError(f"measure {short_repr(requested)}: judged_only must be True or False")
+            parameters = entry.own_parameters(parts, requested, ("rel", "judged_only"))
+            name = name_of(entry.name, parameters, parts.at)
     kind, dot, rest = name.partition(".")
     trec = _BY_TREC_NAME.get(kind)
     names = [f"{kind}_{at}" for at in (rest.split(",") if dot else trec.cuts)] if trec else [name]
@@ -133,7 +168,7 @@ def requested_measures(requested: str, relevance_level: int = 1) -> list[Request
         if levelless and level is not None:
             raise ValueError(f"measure {short_repr(requested)} must have no `rel`: {name} does not depend on relevance")
         lowest = 1 if levelless else relevance_level if level is None else level
-        measures.append(RequestedMeasure(name if trec else requested, name, lowest))
+        measures.append(RequestedMeasure(name if trec else requested, name, lowest, judged_only))
     return measures
 
 
@@ -179,7 +214,7 @@ def _values(measure: Any, judged: Judged) -> Any:
 
 def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
     if name not in _GEOMETRIC:
-        return Result(queries, values, mean)
+        return Result(queries, values, mean, is_share=_parse_known(name).entry.is_share)
     return Result(queries, values, _geometric_mean(values), geometric=True)
 
 
@@ -198,20 +233,29 @@ def _count_result(name: str, judged: Judged) -> Result:
     if name == "num_q":
         return Result([], torch.zeros(0, dtype=torch.int64), len(judged.queries), counted=True)
     curve = judged.curve
-    values = {"num_ret": curve.n, "num_rel": curve.m, "num_rel_ret": curve.hits_seen}[name]
+    if name == "num_nonrel_judged_ret":
+        values = judged.nonrelevant.hits_seen
+    else:
+        values = {"num_ret": curve.n, "num_rel": curve.m, "num_rel_ret": curve.hits_seen}[name]
     return Result(judged.queries, values, int(values.sum()), counted=True)
 
 
 def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Measure:
     """Return the measure of a name under the convention of the run; not for counts."""
-    if name in _JUDGED_MEASURES:
-        return _JUDGED_MEASURES[name](judged)
+    entry, at, _ = _parse_known(name)
+    if entry.name in _JUDGED_MEASURES:
+        return _JUDGED_MEASURES[entry.name](judged, at)
     return formula(name, judged.convention, denominator)
 
 
-_JUDGED_MEASURES: dict[str, Callable[[Judged], Measure]] = {
-    "bpref": lambda judged: BPref(judged.nonrelevant),
-    "infAP": lambda judged: InferredAP(judged.nonrelevant, judged.unjudged),
+def _judged_share(judged: Judged, at: float | None) -> Measure:
+    return JudgedShare(judged.judged, None if at is None else int(at))
+
+
+_JUDGED_MEASURES: dict[str, Callable[[Judged, float | None], Measure]] = {
+    "bpref": lambda judged, _: BPref(judged.nonrelevant),
+    "infAP": lambda judged, _: InferredAP(judged.nonrelevant, judged.unjudged),
+    "Judged": _judged_share,
 }
 
 
@@ -228,11 +272,17 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Measur
     entry, at, parameters = _parse_known(name)
     if entry.name in _TREC_ONLY:
         return _TREC_ONLY[entry.name](9 if convention == "trec9" else 10, at)
-    ties = "grouped" if convention in TREC_CONVENTIONS else convention  # trec_eval's order leaves no ties
     made: Measure = entry.make(
-        ties=ties, top_k=None if at is None else int(at), denominator=denominator, parameters=dict(parameters)
+        ties=_ties(convention),
+        top_k=None if at is None else int(at),
+        denominator=denominator,
+        parameters=dict(parameters),
     )
     return made
+
+
+def _ties(convention: str) -> str:
+    return "grouped" if convention in TREC_CONVENTIONS else convention  # trec_eval's order leaves no ties
 
 
 _TREC_ONLY: dict[str, Callable[[int, float | None], Measure]] = {
@@ -249,6 +299,19 @@ def meaning(name: str, convention: str, denominator: str) -> str:
         return entry.sentence
     order = convention if convention in TREC_CONVENTIONS else None
     return words.describe_over_queries(formula(name, convention, denominator), entry.aggregation, order)
+
+
+def has_rule(name: str, ties: str) -> bool:
+    """Return whether the order of tied documents changes a measure, and the measure has this rule for them."""
+    entry = _parse_known(name).entry
+    if name in COUNTS or entry.name in _JUDGED_MEASURES or entry.is_trec_only:
+        return False
+    return ties in entry.load().supported_ties
+
+
+def needs_judgements(name: str) -> bool:
+    """Return whether a measure needs more than a ranking and its relevant documents."""
+    return _parse_known(name).entry.name in _JUDGED_MEASURES
 
 
 def aggregation_of(name: str) -> str:

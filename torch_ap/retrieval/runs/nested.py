@@ -7,7 +7,7 @@ query.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, repeat
 from operator import eq
@@ -134,8 +134,7 @@ class NestedDocuments:
         places: number of documents above each of the F documents that were judged and retrieved, query by query.
         grades: their F grades.
         found: number of such documents of each of the S queries.
-        tied: grades of the documents of each tie group that is ordered by names, 0 without a judgement; a list per
-            query.
+        tied: by query, the grades of the documents of each tie group that is ordered by names, 0 without a judgement.
     """
 
     qrels: NestedQrels
@@ -143,11 +142,11 @@ class NestedDocuments:
     places: list[int] | Array
     grades: list[int] | Array
     found: list[int] | Array
-    tied: Sequence[Sequence[Sequence[int]]] = ()
+    tied: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
 
     def counts(self, level: int) -> DocumentCounts:
         """Return the numbers of documents; documents with at least this grade are relevant."""
-        by_name = sum(any(min(group) < level <= max(group) for group in groups) for groups in self.tied)
+        by_name = sum(any(min(group) < level <= max(group) for group in groups) for groups in self.tied.values())
         hits = max(self.grades, default=-1) if isinstance(self.grades, list) else int(self.grades.max(initial=-1))
         has_relevant = hits >= level
         if not has_relevant:
@@ -195,7 +194,9 @@ class NestedDocuments:
         return query, place[order], grade[order]
 
 
-def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: bool) -> NestedDocuments | None:
+def documents_of(
+    qrels: NestedQrels, run: Nested, convention: str, complete: bool, judged_only: bool = False
+) -> NestedDocuments | None:
     """Return the documents of a run that passes :func:`is_run`.
 
     Args:
@@ -203,6 +204,7 @@ def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: boo
         run: the retrieved documents.
         convention: how tied scores are ordered; see :func:`torch_ap.retrieval.runs.judged.judge`.
         complete: whether judged queries without documents count.
+        judged_only: whether documents without a judgement, or with a negative grade, are left out.
 
     Returns:
         None if tables are necessary: for tied scores under a tie rule without an order, and for whole numbers that
@@ -210,6 +212,11 @@ def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: boo
     """
     qrels = qrels if complete else qrels.restrict_to(run)
     rows = [(judged, run.get(query) or {}) for query, judged in qrels.source.items()]
+    if judged_only:
+        rows = [
+            (judged, {x: listed[x] for x, grade in judged.items() if grade >= 0 and x in listed})
+            for judged, listed in rows
+        ]
     if convention == "trec9":
         rows = [(judged, _round_to_single(listed)) for judged, listed in rows]
     lengths = [len(listed) for _, listed in rows]
@@ -217,8 +224,8 @@ def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: boo
     if short and (documents := _short_documents(qrels, rows, lengths)) is not None:
         return documents
     names = [[name for name in judged if name in listed] for judged, listed in rows]
-    places, tied = list[int](), list[list[list[int]]]()
-    for (judged, listed), judged_names in zip(rows, names, strict=True):
+    places, tied = list[int](), dict[str, list[list[int]]]()
+    for query, (judged, listed), judged_names in zip(qrels.source, rows, names, strict=True):
         counts = _count_above(listed, judged_names)
         if counts is None:
             return None
@@ -227,7 +234,7 @@ def documents_of(qrels: NestedQrels, run: Nested, convention: str, complete: boo
             if convention not in TREC_CONVENTIONS:
                 return None
             groups = _tie_groups(listed, judged_names)
-            tied.append([[judged.get(name, 0) for name in group] for group in groups if len(group) > 1])
+            tied[query] = [[judged.get(name, 0) for name in group] for group in groups if len(group) > 1]
             before = {name: place for group in groups for place, name in enumerate(sorted(group, reverse=True))}
             above = [place + before[name] for name, place in zip(judged_names, above, strict=True)]
         places += above

@@ -1,12 +1,13 @@
 """Notes and warnings on an evaluation: items that count 0 or do not count, and their number."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.retrieval.runs.judged import Judgements
 from torch_ap.retrieval.runs.measure_names import COUNTS
-from torch_ap.retrieval.runs.measured import Measured
+from torch_ap.retrieval.runs.measured import ORDERS, Measured
 from torch_ap.retrieval.runs.names import RequestedMeasure
 
 _DIVISORS = {
@@ -14,6 +15,8 @@ _DIVISORS = {
     "min": "k or all relevant documents, whichever are fewer",
     "found": "the relevant documents in the top k",
 }
+_MOST_RANGES = 3  # measures in one note
+_SAME_MEAN = 1e-12  # closer means are equal
 _FORMS = {  # in the singular and in the plural
     "s": ("s", ""),
     "are": ("is", "are"),
@@ -25,8 +28,8 @@ _FORMS = {  # in the singular and in the plural
 }
 
 
-def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool) -> Iterator[str]:
-    """Yield the notes on a run; probable mistakes are also warnings."""
+def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool, counted: Sequence[Any]) -> Iterator[str]:
+    """Yield the notes on a run; probable mistakes are also warnings. ``counted`` are the queries that count."""
     warnings = []
     if run.missing:
         missing, judged = len(run.missing), len(qrels.queries)
@@ -44,7 +47,7 @@ def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool) -> It
     if run.unjudged:
         yield f"`{name}` {describe_unjudged(run.unjudged)}"
     if run.counts.by_name:
-        yield f"`{name}` {describe_name_ties(run.counts.by_name)}"
+        yield f"`{name}` {describe_name_ties(run.counts.by_name)}{describe_orders(run, list(counted))}"
     if unjudged := documents - run.counts.judged:
         subject = f"{unjudged:,} of the {documents:,} documents" if documents > 1 else "the one document"
         yield f"{subject} of `{name}` {_inflect(unjudged, '{have} no judgement, and {are} not relevant')}"
@@ -79,6 +82,26 @@ def describe_name_ties(queries: int) -> str:
         f"has tied scores in {queries:,} {_inflect(queries, '{query}')}, where the order of the documents' names "
         "decides between relevant and other documents: descending as text, so that 'd9' precedes 'd10'"
     )
+
+
+def describe_orders(run: Measured, counted: list[Any] | None = None) -> str:
+    """Return the end of a sentence with the range of the measures that depend on the order; "" if there is none.
+
+    Args:
+        run: measures of a run.
+        counted: queries that count; None for all queries of the run.
+    """
+    ranges = []
+    for name in run.by_order.get(ORDERS[0], {}):
+        results = [run.results[name], *(run.by_order[rule].get(name) for rule in ORDERS)]
+        value, low, mean, high = (
+            math.nan if x is None else (x if counted is None else x.reorder(counted)).aggregate for x in results
+        )
+        if high - low > _SAME_MEAN:
+            expected = "" if math.isnan(mean) else f", on average {mean:.4f}"
+            ranges.append(f"{name} is {value:.4f}, in other orders {low:.4f} to {high:.4f}{expected}")
+    rest = f"; and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
+    return f": {'; '.join(ranges[:_MOST_RANGES])}{rest}" if ranges else ""
 
 
 def describe_without_relevant(without: int, judged: int, level: int) -> str:

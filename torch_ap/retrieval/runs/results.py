@@ -166,7 +166,7 @@ class Evaluation(_Printed):
 
         The interval of gm_map is computed for the mean log.
         """
-        return {name: _interval(result, self.confidence_level) for name, result in self.results.items()}
+        return {name: result_interval(result, self.confidence_level) for name, result in self.results.items()}
 
     def _records(self) -> list[dict[str, Any]]:
         return [
@@ -307,7 +307,8 @@ class RunComparison(_Printed):
         return Table([head, *rows], names=2, title=f"{queries}{p}", best=best)
 
 
-def _interval(result: Result, confidence_level: float) -> Interval:
+def result_interval(result: Result, confidence_level: float) -> Interval:
+    """Return the interval of a mean over queries; NaN, with a reason, for a count."""
     values = result.values
     if result.counted:
         nan = values.new_tensor(torch.nan, dtype=torch.float64)
@@ -317,7 +318,7 @@ def _interval(result: Result, confidence_level: float) -> Interval:
         estimate, low, high = (x.exp() for x in (logs.estimate, logs.low, logs.high))
         error = logs.standard_error * estimate  # delta method
         return Interval(estimate, low, high, error, confidence_level, "t", reason=logs.reason)
-    inside = bool(((values >= 0) & (values <= 1)).all())
+    inside = result.is_share and bool(((values >= 0) & (values <= 1)).all())
     return mean_interval(values, confidence_level=confidence_level, method="dirichlet" if inside else "t")
 
 

@@ -16,7 +16,10 @@ import numpy as np
 import torch
 
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
+from torch_ap.core.columns.columns import Progress
 from torch_ap.core.ranking.order import Array
+from torch_ap.retrieval.runs import trec
+from torch_ap.retrieval.runs.measure_names import COLUMNS
 from torch_ap.retrieval.runs.nested import LARGEST_WHOLE
 from torch_ap.retrieval.runs.trec import (
     Qrels,
@@ -26,8 +29,6 @@ from torch_ap.retrieval.runs.trec import (
     column_name,
     document_names,
     keys_of,
-    read_qrels,
-    read_run,
 )
 
 
@@ -41,7 +42,7 @@ def qrels_of(source: Any, columns: Mapping[str, str | None]) -> Qrels:
     if isinstance(source, Qrels):
         return source
     if isinstance(source, str | os.PathLike):
-        return read_qrels(os.fspath(source))
+        return trec.read_qrels(os.fspath(source))
     table, grades = _read("qrels", source, columns, "grade")
     whole = (np.abs(grades) < LARGEST_WHOLE) & (np.floor(grades) == grades)
     if not whole.all():
@@ -54,11 +55,53 @@ def run_of(source: Any, columns: Mapping[str, str | None], name: str = "run") ->
     if isinstance(source, Run):
         return source
     if isinstance(source, str | os.PathLike):
-        return read_run(os.fspath(source))
+        return trec.read_run(os.fspath(source))
     table, scores = _read(name, source, columns, "score")
     if not (finite := np.isfinite(scores)).all():
         _raise_for_value(name, "scores that are finite, as in files", table, scores, int(finite.argmin()))
     return Run(**vars(table), scores=torch.from_numpy(scores), tag="")
+
+
+def read_qrels(source: Any, *, progress: Progress | None = None) -> Qrels:
+    """Return the judgements of a TREC file, of nested dicts or of a table.
+
+    Args:
+        source: path of a file or of a pipe, text, plain or gzip, or Parquet (.parquet, .pq); "-" for standard input.
+            Blank lines and lines that begin with ``#`` are left out. Or dicts or a table, as for
+            :func:`torch_ap.evaluate`.
+        progress: called after each part with the number of bytes read and the size of the file; not for pipes.
+
+    Returns:
+        Queries and documents by name, and the grades.
+
+    Raises:
+        OSError: if the file cannot be read.
+        TypeError, ValueError: naming file and line, or query and document, for a line that does not have four columns,
+            a grade that is not an integer, or a document that is judged twice for a query; for missing columns.
+    """
+    if isinstance(source, str | os.PathLike):
+        return trec.read_qrels(os.fspath(source), progress=progress)
+    return qrels_of(source, dict.fromkeys(COLUMNS))
+
+
+def read_run(source: Any, *, progress: Progress | None = None) -> Run:
+    """Return the ranked documents of a TREC file, of nested dicts or of a table.
+
+    Args:
+        source: as for :func:`torch_ap.files.read_qrels`, with scores instead of grades.
+        progress: as there.
+
+    Returns:
+        Queries and documents by name, and the scores.
+
+    Raises:
+        OSError: if the file cannot be read.
+        TypeError, ValueError: naming file and line, or query and document, for a line of fewer than six columns, a
+            score that is not a finite number, or a document that occurs twice for a query; for missing columns.
+    """
+    if isinstance(source, str | os.PathLike):
+        return trec.read_run(os.fspath(source), progress=progress)
+    return run_of(source, dict.fromkeys(COLUMNS))
 
 
 def with_common_names(qrels: Qrels, run: Run) -> tuple[Qrels, Run]:
