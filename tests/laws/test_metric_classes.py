@@ -19,7 +19,17 @@ SHARED = {"from_bytes", "to_bytes"}
 UNCERTAIN = {"chance_level", "compare", "confidence_interval", "summary"}
 ITEMS = {
     *("average", "bins", "bounds", "confmat", "convention", "curve", "empty_target_action", "ignore_index"),
-    *("nan_strategy", "normalization", "pilot", "preds", "target", "thresholds", "tolerance", "validate_args"),
+    *(
+        "nan_strategy",
+        "normalization",
+        "pilot",
+        "preds",
+        "prevalence",
+        "target",
+        "thresholds",
+        "tolerance",
+        "validate_args",
+    ),
     *("num_classes", "num_labels"),
 }
 QUERIES = {

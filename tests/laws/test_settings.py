@@ -126,6 +126,7 @@ def classification_changes(draw, **more):
         "ties": ({"ties": "pessimistic"}, draw),
         "convention": ({"convention": Convention(ties="pessimistic")}, draw),
         "empty_target_action": ({"empty_target_action": "error"}, changed(draw, only_misses)),
+        "prevalence": ({"prevalence": 0.01}, draw),
         "nan_strategy": ({"nan_strategy": "ignore"}, changed(draw, with_nan)),
         "bins": ({"bins": 2}, draw),
         "pilot": ({"pilot": 5, "bins": "adaptive", "tolerance": 1.0}, draw),

@@ -42,6 +42,20 @@ def ignore_weights(case: str | None = None, **how: Any) -> Definition:
     return lambda drawn: value(drawn["preds"], drawn["target"])
 
 
+def at_prevalence(prevalence: float) -> Definition:
+    """Return the AP with weights of the misses that give the hits this share of the weight."""
+
+    def value(drawn: Arguments) -> list[float]:
+        target = drawn["target"]
+        m, q = int(target.sum()), int((1 - target).sum())
+        if not m or not q:
+            return [0.0 if q else float("nan")]
+        miss = m / q * (1 - prevalence) / prevalence
+        return weighted()({**drawn, "weights": torch.where(target == 1, 1.0, torch.tensor(miss, dtype=torch.float64))})
+
+    return value
+
+
 def weighted(
     average: str = "none", undefined: float | None = 0.0, thresholds: torch.Tensor | None = None
 ) -> Definition:
@@ -227,6 +241,7 @@ def voc(thresholds: tuple[float, ...] = (0.5,), eleven: bool = False, strict: bo
 
 
 DEFINITIONS: dict[str, Definition] = {
+    "binary_prevalence": at_prevalence(0.05),
     "binary_weighted": weighted(),
     "binary_sigmoid": ignore_weights("binary"),
     "binary_weighted_adaptive": weighted(),

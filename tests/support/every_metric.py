@@ -349,6 +349,7 @@ METRICS: dict[str, Row] = {
     **{name: Row(case.metric, pair(case.make), case.settings, case.logits) for name, case in cases.CASES.items()},
     "binary_weighted": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights)),
     "binary_groups": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, groups=groups)),
+    "binary_prevalence": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"prevalence": 0.05}),
     "binary_sigmoid": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"normalization": "sigmoid"}, False),
     "binary_weighted_101_point": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"interpolation": "101-point"}
@@ -619,6 +620,21 @@ def two_values(size, generator):
     return {name: torch.rand(size, generator=generator) for name in ("values_a", "values_b")}
 
 
+def judged_scores(size, generator):
+    preds, target = cases.binary(size, generator)
+    labeled = torch.rand(size, generator=generator) < 0.6
+    return {
+        "preds": preds,
+        "target": torch.where(labeled, target, -1),
+        "judge": torch.where(torch.rand(size, generator=generator) < 0.1, 1 - target, target),
+    }
+
+
+def judged_values(size, generator):
+    judge = torch.rand(size, generator=generator)
+    return {"values": torch.where(torch.arange(size) % 2 == 0, judge**2, torch.nan), "judge_values": judge}
+
+
 def systems(size, generator):
     return {"values": torch.rand(size, 3, generator=generator)}
 
@@ -736,6 +752,15 @@ INFERENCE: dict[str, Row] = {
         random_ranking.joint_rank_probability, nothing, {"n": 8, "m": 3, "first": (1, 2), "second": (2, 4)}
     ),
     "mean_interval": Row(inference.mean_interval, values),
+    "noisy_average_precision_interval": Row(
+        inference.noisy_average_precision_interval, pair(cases.binary), {"false_negative_rate": 0.1}
+    ),
+    "prediction_powered_average_precision_interval": Row(
+        inference.prediction_powered_average_precision_interval, judged_scores
+    ),
+    "prediction_powered_mean_interval": Row(inference.prediction_powered_mean_interval, judged_values),
+    "normalized_average_precision_interval": Row(inference.normalized_average_precision_interval, pair(cases.binary)),
+    "precision_recall_gain_interval": Row(inference.precision_recall_gain_interval, pair(cases.binary), few),
     "normal_average_precision": Row(published.normal_average_precision, pair(cases.binary)),
     "normal_precision": Row(published.normal_precision, nothing, {"n": 20, "m": 5, "t": 4}),
     "normal_recall": Row(published.normal_recall, nothing, {"n": 20, "m": 5, "t": 4}),

@@ -70,6 +70,10 @@ def binary_average_precision(
         convention: a :class:`torch_ap.Convention` in place of the previous four arguments.
         empty_target_action: value without positives: "neg" 0, "pos" 1, "nan" and "skip" NaN, "error" raises. None, the
             default, is 0 with a warning. Without items the value is NaN.
+        prevalence: share of positives in (0, 1) to which the AP applies, if it differs from their share in the sample:
+            a balanced test set, a rare class in use. Each negative then has the weight (m / q) (1 - prevalence) /
+            prevalence, with m positives and q negatives (Elkan 2001); NaN without negatives. It requires ``top_k=None``
+            and ``ties="grouped"``.
         nan_strategy: "error" raises for NaN scores, "ignore" ignores their items, "warn" ignores them with a warning
             (the names of torchmetrics' aggregators).
         bins: None for the exact value; otherwise its mean over all orders inside the bins, from counts per bin:
@@ -141,6 +145,7 @@ def multiclass_average_precision(
         interpolation: see :func:`binary_average_precision`; it applies to each class.
         ties: see :func:`binary_average_precision`; it applies to each class.
         convention: see :func:`binary_average_precision`; it applies to each class.
+        prevalence: see :func:`binary_average_precision`; one for every class, so that their APs are comparable.
         dtype: see :func:`binary_average_precision`.
         empty_target_action: value of a class without items: "skip" leaves it out of the average, "nan" makes the
             average NaN, "neg" is 0, "pos" is 1, "error" raises. None, the default, skips it with a warning.
@@ -205,6 +210,7 @@ def multilabel_average_precision(
         interpolation: see :func:`binary_average_precision`; it applies to each label.
         ties: see :func:`binary_average_precision`; it applies to each label.
         convention: see :func:`binary_average_precision`; it applies to each label.
+        prevalence: see :func:`binary_average_precision`; one for every label, so that their APs are comparable.
         dtype: see :func:`binary_average_precision`.
         empty_target_action: value of a label without positives: "neg" is 0, "pos" is 1, "skip" leaves it out of the
             average, "nan" makes the average NaN, "error" raises. Default: 0 with a warning. The value of a label
@@ -272,6 +278,7 @@ def average_precision(
         ties: see the function of the task.
         convention: see the function of the task.
         empty_target_action: see the function of the task.
+        prevalence: see the function of the task.
         nan_strategy: see the function of the task.
         bins: see the function of the task.
         pilot: see the function of the task.

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Design
 from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
@@ -15,7 +18,7 @@ from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
-from torch_ap.inference.average_precision import check_comparison, default_method, interval_of_curve
+from torch_ap.inference.average_precision import check_comparison, interval_method, interval_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
 from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
@@ -35,6 +38,9 @@ class ItemSample(Sample):
         batch: the items; None for a state of counts.
         all_bins: for a state of counts, returns the rankings with all items as hits, so that all bins are entries.
         design: "iid" if the number of hits is random, "stratified" if it is fixed.
+        sampling_weights: whether the weights of the items are reciprocals of their sampling probabilities.
+        simultaneous: whether the intervals of classes contain all values at once.
+        first_look: number of items at the first of several looks, at all of which the interval holds; None for one.
     """
 
     settings: APSettings
@@ -42,23 +48,39 @@ class ItemSample(Sample):
     batch: Batch | None
     all_bins: Callable[[], HitCurve]
     design: Design = "iid"
+    sampling_weights: bool = False
+    simultaneous: bool = False
+    first_look: int | None = None
 
     def __post_init__(self) -> None:
-        if self.curve.weighted or (self.batch is not None and self.batch.weights is not None):
-            raise ValueError("`weights` cannot be combined with a chance level or interval, whose formulas count items")
+        checks.boolean("sampling_weights", self.sampling_weights)
+        has_weights = self.batch is not None and self.batch.weights is not None
+        if self.sampling_weights:
+            if not has_weights:
+                raise ValueError(
+                    "`sampling_weights` requires items with `weights`, and `thresholds` and `bins` must be None"
+                )
+            self.settings.validate_weights()
+        elif self.curve.weighted or has_weights:
+            raise ValueError(
+                "`weights` cannot be combined with a chance level, comparison or interval, whose formulas count items; "
+                "only an interval with `sampling_weights` accepts them"
+            )
 
     @property
     def has_chance_level(self) -> bool:
         """Whether E(AP) has a closed form."""
-        return self.settings.convention.has_chance_level
+        return self.settings.convention.has_chance_level and self.settings.prevalence is None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of each ranking or of the average.
 
         For bins with distinct scores it is the interval for tied bins, widened by the bounds of the bins.
         """
-        method = method or default_method(self.settings, self.design, self.batch)
-        options = InferenceSettings(confidence_level, method, self.design, resampling)
+        method = interval_method(method, self.settings, self.design, self.batch)
+        options = InferenceSettings(
+            confidence_level, method, self.design, resampling, self.simultaneous, self.first_look
+        )
         settings = self._tied if self.settings.mixed else self.settings
         interval = interval_of_curve(settings, self.curve, self.batch, options)
         if not self.settings.mixed:
@@ -101,6 +123,7 @@ class ItemSample(Sample):
 
     def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
         """Return E(AP) of each ranking, averaged like the metric."""
+        self._require_sample_prevalence("a chance level")
         groups = None  # for bins with distinct scores, the level of untied scores
         if not self.settings.mixed:
             groups = [self.all_bins()] if self.batch is None else tie_groups(self.settings, self.batch)
@@ -111,6 +134,7 @@ class ItemSample(Sample):
         self, other: "ItemSample", confidence_level: float, method: str | None, resampling: Resampling
     ) -> Comparison:
         """Return the comparison of one ranking or of an average."""
+        self._require_sample_prevalence("a comparison")
         mine, theirs = _paired_batches(self.batch, other.batch)
         curves = self.curve, other.curve
         if self.settings.inputs.width is not None:
@@ -125,6 +149,7 @@ class ItemSample(Sample):
 
     def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the items
         """Return the contributions of the items to the AP of one ranking, or to an average."""
+        self._require_sample_prevalence("a selection")
         assert self.batch is not None
         single = self.settings.inputs.width is None
         if not single and self.settings.average in ("none", None):
@@ -150,6 +175,10 @@ class ItemSample(Sample):
             raise ValueError("`thresholds` and `bins` must be None for a selection, which needs the items")
         return {"target": self.batch.target} | ({} if self.batch.groups is None else {"groups": self.batch.groups})
 
+    def _require_sample_prevalence(self, what: str) -> None:
+        if self.settings.prevalence is not None:
+            raise_invalid("prevalence", f"must be None for {what}", self.settings.prevalence)
+
 
 def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
     return a is b if a is None or b is None else torch.equal(a, b)
@@ -173,6 +202,9 @@ def confidence_interval(
     method: str | None = None,
     *,
     design: Design = "iid",
+    sampling_weights: bool = False,
+    simultaneous: bool = False,
+    first_look: int | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
     chunk_size: int | None = None,
@@ -187,6 +219,10 @@ def confidence_interval(
         confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         design: "iid" if items were drawn, so that the number of hits is random; "stratified" if fixed numbers of hits
             and of misses were drawn.
+        sampling_weights: whether the ``weights`` of the items are reciprocals of known sampling probabilities, as for
+            :func:`torch_ap.inference.average_precision_interval`. Other weights have no interval.
+        simultaneous: whether the intervals of classes contain all values at once, as there.
+        first_look: number of items when the interval was first computed, if that is repeated while items arrive.
 
     Example:
         >>> import torch
@@ -198,7 +234,9 @@ def confidence_interval(
         (0.4682, 0.9369)
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    return interval_of(self, confidence_level, method, resampling, design=design)
+    options: dict[str, Any] = {"design": design, "sampling_weights": sampling_weights}
+    options |= {"simultaneous": simultaneous, "first_look": first_look}
+    return interval_of(self, confidence_level, method, resampling, **options)
 
 
 @renamed_keywords(batch="chunk_size")

@@ -46,6 +46,7 @@ class BinaryAveragePrecision(ItemMetric):
         ties: "grouped", "expected", "optimistic" or "pessimistic".
         convention: a :class:`torch_ap.Convention` in place of the previous four arguments.
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
+        prevalence: share of positives to which the value applies; None for the share in the sample.
         nan_strategy: "error", or "ignore" or "warn" to leave out items whose score is NaN.
         bins: None for the exact value; otherwise counts per bin in constant memory. ``compute`` returns the mean over
             all orders inside the bins, :meth:`bounds` the range over all orders. "half" uses one bin per number of
@@ -121,7 +122,7 @@ class MulticlassAveragePrecision(ItemMetric):
         empty_target_action: see :class:`BinaryAveragePrecision`; None leaves absent classes out of the average, with a
             warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out items with a NaN score.
-        bins, pilot, tolerance: see :class:`BinaryAveragePrecision`; they apply to each column.
+        prevalence, bins, pilot, tolerance: see :class:`BinaryAveragePrecision`; they apply to each column.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
 
     Example:
@@ -185,7 +186,7 @@ class MultilabelAveragePrecision(ItemMetric):
         empty_target_action: see :class:`BinaryAveragePrecision`; None counts labels without positives as 0, with a
             warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out NaN scores.
-        bins, pilot, tolerance: see :class:`BinaryAveragePrecision`; they apply to each column.
+        prevalence, bins, pilot, tolerance: see :class:`BinaryAveragePrecision`; they apply to each column.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
 
     Example:
@@ -247,7 +248,7 @@ class AveragePrecision(Metric):
         num_labels: required for multilabel, ignored for other tasks.
         average: for multiclass and multilabel; ignored for binary.
         normalization, top_k, denominator, interpolation, ties, convention: see the class of the task.
-        empty_target_action, nan_strategy, bins, pilot, tolerance: see the class of the task.
+        empty_target_action, prevalence, nan_strategy, bins, pilot, tolerance: see the class of the task.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
 
     Raises:

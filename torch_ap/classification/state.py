@@ -12,7 +12,7 @@ from torch_ap.classification import item_sample
 from torch_ap.classification.item_sample import ItemSample
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import short_repr
-from torch_ap.core.base.options import Design, Sync, Thresholds
+from torch_ap.core.base.options import Sync, Thresholds
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
 from torch_ap.core.items import inputs as sketches
@@ -79,6 +79,9 @@ class ItemMetric(RankingMetric):
     average = setting("_settings.average", "The average over rankings.")
     empty_target_action = setting(
         "_settings.empty_target_action", "The value of a ranking without positives; None for the task's default."
+    )
+    prevalence = setting(
+        "_settings.prevalence", "The share of positives to which the value applies; None for the share in the sample."
     )
     ignore_index = setting("_settings.inputs.ignore_index", "The target value of items to ignore.")
     normalization = setting("_settings.inputs.normalization", "The function applied to the scores of every batch.")
@@ -487,12 +490,13 @@ class ItemMetric(RankingMetric):
         if single and class_names is not None:
             raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
         names = [""] if single else checks.names_of_classes(class_names, len(rankings.m))
-        return curve_records(rankings, settings.convention, names, values)
+        return curve_records(settings.at_prevalence(rankings), settings.convention, names, values)
 
-    def _sample(self, design: Design = "iid") -> ItemSample:  # type: ignore[override]
+    def _sample(self, **options: Any) -> ItemSample:
         self._raise_broken()
         settings, curve, batch, scores = self._ranked_items()
-        return ItemSample(self._dtype_of_result(scores), settings, curve, batch, self._all_bins, design)
+        dtype = self._dtype_of_result(scores)
+        return ItemSample(dtype, settings, curve, batch, self._all_bins, **options)
 
     def _all_bins(self) -> HitCurve:
         """Return the rankings with all items as hits, so that all nonempty bins are entries."""

@@ -19,7 +19,7 @@ from torch_ap.curves.points import (
     average_precision_from_precision_recall,
 )
 from torch_ap.curves.precision_recall import PrecisionRecallCurve
-from torch_ap.curves.record import Curve
+from torch_ap.curves.record import Curve, PrecisionRecallGain
 
 __all__ = [
     "Curve",
@@ -29,6 +29,7 @@ __all__ = [
     "InterpolatedPrecision",
     "PrecisionAtRecall",
     "PrecisionRecallCurve",
+    "PrecisionRecallGain",
     "SurvivalPoints",
     "area_under_hit_curve",
     "average_precision_from_hit_curve",

@@ -24,6 +24,7 @@ def binary_curve(
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     convention: Convention | None = None,
+    prevalence: float | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
     nan_strategy: NanStrategy = "error",
@@ -41,6 +42,7 @@ def binary_curve(
         interpolation: see :func:`torch_ap.functional.binary_average_precision`.
         ties: see :func:`torch_ap.functional.binary_average_precision`.
         convention: see :func:`torch_ap.functional.binary_average_precision`.
+        prevalence: see :func:`torch_ap.functional.binary_average_precision`; counts are then sums of weights.
         ignore_index: see :func:`torch_ap.functional.binary_average_precision`.
         validate_args: see :func:`torch_ap.functional.binary_average_precision`.
         nan_strategy: see :func:`torch_ap.functional.binary_average_precision`.
@@ -69,7 +71,8 @@ def binary_curve(
     """
     checks.text("name", name)
     inputs, _ = inputs_and_bins(None, ignore_index, validate_args, normalization, nan_strategy)
-    settings = APSettings(inputs, resolve_convention(convention, top_k, denominator, interpolation, ties))
+    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
+    settings = APSettings(inputs, convention, prevalence=prevalence)
     return _curves(settings, preds, target, weights, [name])[0]
 
 
@@ -85,6 +88,7 @@ def multiclass_curve(
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     convention: Convention | None = None,
+    prevalence: float | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
     nan_strategy: NanStrategy = "error",
@@ -103,6 +107,7 @@ def multiclass_curve(
         interpolation: see :func:`binary_curve`.
         ties: see :func:`binary_curve`.
         convention: see :func:`binary_curve`.
+        prevalence: see :func:`binary_curve`.
         ignore_index: see :func:`binary_curve`.
         validate_args: see :func:`binary_curve`.
         nan_strategy: see :func:`binary_curve`.
@@ -130,7 +135,8 @@ def multiclass_curve(
     inputs, _ = inputs_and_bins(
         None, ignore_index, validate_args, normalization, nan_strategy, "num_classes", num_classes
     )
-    settings = APSettings(inputs, resolve_convention(convention, top_k, denominator, interpolation, ties))
+    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
+    settings = APSettings(inputs, convention, prevalence=prevalence)
     return _curves(settings, preds, target, weights, names)
 
 
@@ -146,6 +152,7 @@ def multilabel_curve(
     interpolation: Interpolation = None,
     ties: Ties = "grouped",
     convention: Convention | None = None,
+    prevalence: float | None = None,
     ignore_index: int | None = None,
     validate_args: bool = True,
     nan_strategy: NanStrategy = "error",
@@ -164,6 +171,7 @@ def multilabel_curve(
         interpolation: see :func:`binary_curve`.
         ties: see :func:`binary_curve`.
         convention: see :func:`binary_curve`.
+        prevalence: see :func:`binary_curve`.
         ignore_index: see :func:`binary_curve`.
         validate_args: see :func:`binary_curve`.
         nan_strategy: see :func:`binary_curve`.
@@ -190,7 +198,8 @@ def multilabel_curve(
     inputs, _ = inputs_and_bins(
         None, ignore_index, validate_args, normalization, nan_strategy, "num_labels", num_labels
     )
-    settings = APSettings(inputs, resolve_convention(convention, top_k, denominator, interpolation, ties))
+    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
+    settings = APSettings(inputs, convention, prevalence=prevalence)
     return _curves(settings, preds, target, weights, names)
 
 
@@ -201,4 +210,5 @@ def _curves(
     settings.inputs.raise_broken(settings.inputs.without_nan(batch.broken))
     warn_of_logits(settings.inputs, batch)
     warn_of_two_scores(settings.inputs, [batch])
-    return curve_records(settings.curve(batch, keep_all_groups=True), settings.convention, names)
+    rankings = settings.at_prevalence(settings.curve(batch, keep_all_groups=True))
+    return curve_records(rankings, settings.convention, names)

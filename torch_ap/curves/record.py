@@ -13,6 +13,7 @@ from torch_ap.core.base.options import Design
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.counts import Counts
+from torch_ap.core.measures.precision_recall_gain import gain, precision_recall_gain_area
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -23,6 +24,25 @@ from torch_ap.inference.operating_point import OperatingPoint, ThresholdCriterio
 from torch_ap.inference.precision_recall import band_of_curve
 from torch_ap.inference.record import Interval, Result
 from torch_ap.inference.resampling import Resampling
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrecisionRecallGain(Result):
+    """Precision gain and recall gain of one ranking (Flach & Kull 2015).
+
+    Attributes:
+        precision_gain: (T,) float64, (p - pi) / ((1 - pi) p) for the share pi of positives; at most 1.
+        recall_gain: (T,) float64, likewise for recall.
+        thresholds: (T,) of the curve, descending.
+        area: 0-d, area under precision gain over recall gain from 0 to 1; may be negative.
+    """
+
+    precision_gain: Tensor
+    recall_gain: Tensor
+    thresholds: Tensor
+    area: Tensor
+
+    _keep_dtype = ("thresholds",)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +100,29 @@ class Curve(Result):
         unranked = self.n - self.items[last].sum()
         ranked = torch.minimum(self.m, self.hits[last].sum() + unranked)
         return segments.as_float64(ranked) / segments.as_float64(self.n)
+
+    @property
+    def normalized_average_precision(self) -> Tensor:
+        """AP relative to the chance level, (AP - m / n) / (1 - m / n): 0-d float64.
+
+        See :func:`torch_ap.inference.normalized_average_precision_interval`.
+        """
+        value = segments.as_float64(self.average_precision)
+        return (value - self.chance_level) / (1 - self.chance_level)
+
+    def precision_recall_gain(self) -> PrecisionRecallGain:
+        """Return precision gain and recall gain at each threshold, and the area under their curve.
+
+        Returns:
+            :class:`torch_ap.curves.PrecisionRecallGain`; the gains at thresholds without hits are -inf, and the area is
+            NaN without positives or without negatives.
+
+        Source: Flach & Kull (2015), section 4.
+        """
+        tp, items, m, n = (segments.as_float64(x) for x in (self.hits, self.items, self.m, self.n))
+        gains = (gain(wrong, tp, m, n) for wrong in (items - tp, m - tp))
+        precision, recall = (torch.where(tp > 0, x, -torch.inf) for x in gains)
+        return PrecisionRecallGain(precision, recall, self.thresholds, precision_recall_gain_area(self._ranking())[0])
 
     def f_beta(self, beta: float = 1.0) -> Tensor:
         """Return F_beta at each threshold, (T,) float64.
@@ -216,6 +259,7 @@ class Curve(Result):
         *,
         confidence_level: float = 0.95,
         design: Design = "iid",
+        simultaneous: bool = False,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         chunk_size: int | None = None,
@@ -227,6 +271,7 @@ class Curve(Result):
             recall_levels: (R,) floating tensor in [0, 1]; None for the 101 levels of COCO.
             confidence_level: see :func:`torch_ap.inference.precision_band`.
             design: see :func:`torch_ap.inference.precision_band`.
+            simultaneous: see :func:`torch_ap.inference.precision_band`.
             n_resamples: see :func:`torch_ap.inference.precision_band`.
             generator: see :func:`torch_ap.inference.precision_band`.
             chunk_size: see :func:`torch_ap.inference.precision_band`.
@@ -238,7 +283,8 @@ class Curve(Result):
         resampling = Resampling(n_resamples, generator, chunk_size, progress)
         if self.hits.is_floating_point():
             raise ValueError("`weights` cannot be combined with a confidence band, whose resamples count items")
-        return band_of_curve(self._ranking(), recall_levels, confidence_level, design, resampling)
+        options = (recall_levels, confidence_level, design, resampling)
+        return band_of_curve(self._ranking(), *options, simultaneous=simultaneous)
 
     def _ranking(self, *, separable: bool = False) -> HitCurve:
         """Return the tie groups with hits; ``separable`` merges groups with equal scores."""

@@ -21,12 +21,19 @@ from torch_ap.inference.comparisons import (
     compare_systems_per_query,
 )
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
+from torch_ap.inference.gain import normalized_average_precision_interval, precision_recall_gain_interval
+from torch_ap.inference.label_noise import noisy_average_precision_interval
 from torch_ap.inference.operating_point import OperatingPoint
 from torch_ap.inference.precision_recall import (
     precision_at_k_interval,
     precision_band,
     proportion_interval,
     recall_at_k_interval,
+)
+from torch_ap.inference.prediction_powered import (
+    PredictionPoweredInterval,
+    prediction_powered_average_precision_interval,
+    prediction_powered_mean_interval,
 )
 from torch_ap.inference.published import reported_average_precision_interval
 from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_interval
@@ -43,6 +50,7 @@ __all__ = [
     "Interval",
     "OperatingPoint",
     "PairwiseComparison",
+    "PredictionPoweredInterval",
     "QueryComparison",
     "SplitComparison",
     "average_precision_interval",
@@ -58,8 +66,13 @@ __all__ = [
     "compare_systems",
     "compare_systems_per_query",
     "mean_interval",
+    "noisy_average_precision_interval",
+    "normalized_average_precision_interval",
     "precision_at_k_interval",
     "precision_band",
+    "precision_recall_gain_interval",
+    "prediction_powered_average_precision_interval",
+    "prediction_powered_mean_interval",
     "proportion_interval",
     "recall_at_k_interval",
     "reported_average_precision_interval",

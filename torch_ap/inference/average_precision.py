@@ -6,6 +6,7 @@ rankings, or from resamples that draw an item with its scores in all rankings.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import torch
@@ -23,17 +24,21 @@ from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import dirichlet, influence, record, resampling
 from torch_ap.inference import groups as grouped
-from torch_ap.inference import influence, record, resampling
+from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.record import Ends, Interval, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
+from torch_ap.inference.simultaneous import max_t_level, sequence_factor
 
 Method: TypeAlias = Literal[
-    "influence", "wald", "jackknife", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit"
+    "influence", "wald", "jackknife", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit", "dirichlet"
 ]
 METHODS = allowed_values(Method)
 BOOTSTRAPS = tuple(method for method in METHODS if method.startswith("bootstrap"))
 _NEGLIGIBLE_BIAS = 0.25  # standard errors; a larger bias lowers the coverage of 95% by more than 0.7%
+_FEW_HITS = 20  # of a confidence sequence
+_FEW_MISSES = 5  # effective number of misses above the median hit; with fewer, an interval is nearly [0, 1]
 
 
 @renamed_keywords(batch="chunk_size")
@@ -49,6 +54,10 @@ def average_precision_interval(
     interpolation: Interpolation = None,
     convention: Convention | None = None,
     weights: Tensor | None = None,
+    prevalence: float | None = None,
+    sampling_weights: Tensor | None = None,
+    simultaneous: bool = False,
+    first_look: int | None = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -102,6 +111,13 @@ def average_precision_interval(
     of freedom then are those of :mod:`torch_ap.inference.groups`, by default the delete-one-group jackknife up to 500
     groups, and the influence functions summed per group beyond.
 
+    "dirichlet" draws random weights of all items, and of pseudo-items beyond the ends of the ranking: see
+    :mod:`torch_ap.inference.dirichlet`. It stays in [0, 1], exists for one hit, one miss and AP = 1, and is the method
+    for ``prevalence`` and ``sampling_weights``, where the other methods cover .21 to .93. ``reason`` then contains the
+    effective number of misses above the median hit, (sum of w)^2 / sum of w^2; with fewer than 5, the interval is
+    nearly [0, 1]. For plain samples it is wider than "influence" if AP is high, and it undercovers for rankings at
+    chance level with 1% hits.
+
     Conventions, which ``reason`` of the result explains: if AP = 1 and the method finds no spread, the upper end is 1
     and the lower end is the heuristic alpha^(1 / m), which is one-sided. An average of 1 has NaN ends. With fewer than
     two hits, or without misses, the ends are NaN. With one miss, the ends of "influence", "wald" and "jackknife" are
@@ -111,8 +127,9 @@ def average_precision_interval(
         preds: (N,) scores of one ranking, or (N, C), one ranking per class or label.
         target: (N,) values 0 and 1; for (N, C) scores (N,) class ids or (N, C) values 0 and 1.
         confidence_level: nominal coverage, in (0, 1).
-        method: as above; None for "influence", and for "jackknife" if ``average`` is "macro" or "weighted". With
-            ``groups`` "jackknife", the default up to 500 groups, or "influence", the default beyond.
+        method: as above; None for "dirichlet" with ``prevalence`` or ``sampling_weights``, for "jackknife" if
+            ``average`` is "macro" or "weighted", otherwise for "influence". With ``groups`` "jackknife", the default up
+            to 500 groups, or "influence", the default beyond.
         design: "iid" or "stratified".
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
             items. Requires ``design="iid"``. With fewer than 10 groups with hits, a warning is raised.
@@ -126,6 +143,18 @@ def average_precision_interval(
         convention: definition of AP, instead of ``interpolation``; without ``top_k``, and with ties "grouped" if scores
             are tied.
         weights: must be None, because the formulas count items.
+        prevalence: share of hits in the population, in (0, 1), if it differs from the share in the sample, as for
+            :func:`torch_ap.functional.binary_average_precision`; by method "dirichlet" only.
+        sampling_weights: (N,) reciprocals of the known probabilities with which the items were sampled, above 0, for
+            example 100 for misses of which 1% were kept; by method "dirichlet" only. The estimate is the AP with these
+            numbers as ``weights``. A design that keeps all misses with high scores, and samples the others, has much
+            narrower intervals than an equal rate for all.
+        simultaneous: whether the confidence level is the probability that the intervals of all classes contain their
+            values at once, with ``average="none"``. The method of the result is "max-t": see
+            :mod:`torch_ap.inference.simultaneous`.
+        first_look: if the interval is computed again and again while items arrive, the number of items of the first
+            time. All these intervals contain the limit at once, with the probability of the confidence level; the
+            method of the result is "confidence-sequence". Not for epochs, which are different systems.
         n_resamples: number of bootstrap resamples, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -138,8 +167,8 @@ def average_precision_interval(
         TypeError, ValueError: if an argument is invalid.
 
     No other package has an equivalent. Source: Hampel (1974) for influence functions, derived for AP in
-    :mod:`torch_ap.inference.influence`; Quenouille (1956) and Tukey (1958) for the jackknife; Efron (1987) for "bca".
-    Published intervals are in
+    :mod:`torch_ap.inference.influence`; Quenouille (1956) and Tukey (1958) for the jackknife; Efron (1987) for "bca";
+    Rubin (1981) for "dirichlet"; Elkan (2001) for ``prevalence``. Published intervals are in
     :mod:`torch_ap.inference.published`.
 
     Example:
@@ -153,21 +182,35 @@ def average_precision_interval(
     """
     tensors.no_weights(weights, "an interval")
     convention = resolve_convention(convention, None, "min", interpolation, "grouped")
-    settings, curve, validated = read(preds, target, convention, average)
+    settings, curve, validated = read(
+        preds, target, convention, average, prevalence=prevalence, sampling_weights=sampling_weights
+    )
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     ids = grouped.validate_groups(groups, validated.scores.shape[:1], validated.scores.device)
     validated = validated._replace(groups=ids)
-    options = InferenceSettings(
-        confidence_level, method or default_method(settings, design, validated), design, resampling
-    )
+    name = interval_method(method, settings, design, validated)
+    options = InferenceSettings(confidence_level, name, design, resampling, simultaneous, first_look)
     return interval_of_curve(settings, curve, validated, options)
 
 
-def default_method(settings: APSettings, design: str, batch: Batch | None = None) -> str:
-    """Return the method of an interval for ``method=None``."""
-    if batch is not None and batch.groups is not None:
+def interval_method(method: str | None, settings: APSettings, design: str, validated: Batch | None) -> str:
+    """Return the method of an interval, with the default for None.
+
+    Raises:
+        ValueError: for a method other than "dirichlet", or groups, where items have different weights.
+    """
+    has_groups = validated is not None and validated.groups is not None
+    if settings.prevalence is not None or (validated is not None and validated.weights is not None):
+        if method not in (None, "dirichlet"):
+            rule = "must be 'dirichlet' with `prevalence` and `sampling_weights`, where others cover too little"
+            raise_invalid("method", rule, method)
+        if has_groups:
+            raise ValueError("`groups` cannot be combined with `prevalence` and `sampling_weights`")
+        return "dirichlet"
+    if method is None and has_groups:
         return grouped.DEFAULT
-    return "jackknife" if _is_mean(settings) and (design == "iid" or settings.inputs.classes) else "influence"
+    corrects = _is_mean(settings) and (design == "iid" or settings.inputs.classes)
+    return method or ("jackknife" if corrects else "influence")
 
 
 def _is_mean(settings: APSettings) -> bool:
@@ -176,14 +219,25 @@ def _is_mean(settings: APSettings) -> bool:
 
 
 def read(
-    preds: Tensor, target: Tensor, convention: Convention, average: Average, empty_target_action: str | None = None
+    preds: Tensor,
+    target: Tensor,
+    convention: Convention,
+    average: Average,
+    empty_target_action: str | None = None,
+    *,
+    prevalence: float | None = None,
+    sampling_weights: Tensor | None = None,
 ) -> tuple[APSettings, HitCurve, Batch]:
     """Return the settings, the rankings and the items of (N,) or (N, C) scores; the shapes determine the task."""
     wide = isinstance(preds, Tensor) and preds.ndim == 2
     classes = wide and isinstance(target, Tensor) and target.ndim == 1
     inputs = ClassificationInputs(width=preds.shape[1] if wide else None, classes=classes)
-    settings = APSettings(inputs, convention, average=average, empty_target_action=empty_target_action)
-    validated = inputs.validate_now(preds, target)
+    settings = APSettings(
+        inputs, convention, average=average, empty_target_action=empty_target_action, prevalence=prevalence
+    )
+    validated = inputs.validate_now(preds, target, sampling_weights)
+    if sampling_weights is not None:
+        settings.validate_weights()
     return settings, settings.curve(validated), validated
 
 
@@ -198,15 +252,67 @@ def interval_of_curve(
         validated: the items, required for the interval of an average; None if only counts per threshold are stored.
         options: settings of the interval.
     """
+    if options.first_look is not None:
+        return _sequential_intervals(settings, curve, validated, options)
+    if options.simultaneous:
+        return _simultaneous_intervals(settings, curve, validated, options)
     if validated is not None and validated.groups is not None:
         return _grouped_interval(settings, curve, validated, options)
     checks.one_of("method", options.method, METHODS)
+    if options.method == "dirichlet":
+        intervals = _dirichlet_intervals(settings, curve, validated, options)
+        return first_interval(intervals) if settings.inputs.width is None else intervals
     if settings.inputs.width is None:
         return first_interval(curve_interval(curve, settings.convention, options))
     if settings.average in ("none", None):
         return curve_interval(curve, settings.convention, options)
     check_convention(settings.convention, options.method, curve)
     return _average_interval(settings, curve, validated, options)
+
+
+def _sequential_intervals(
+    settings: APSettings, curve: HitCurve, validated: Batch | None, options: InferenceSettings
+) -> Interval:
+    """Return the current intervals of confidence sequences, one per ranking."""
+    if settings.averages or options.simultaneous or (validated is not None and validated.groups is not None):
+        raise ValueError("`first_look` cannot be combined with an average, `groups` and `simultaneous`")
+    if options.method != "influence":
+        raise_invalid("method", "must be 'influence' with `first_look`", options.method)
+    assert options.first_look is not None
+    least = int(curve.n.min())
+    if options.first_look > least:
+        raise_invalid("first_look", f"must be at most the number of items, {least}", options.first_look)
+    single = curve_interval(curve, settings.convention, options)
+    factor = sequence_factor(curve.n, options.first_look, options.confidence_level)
+    quantile = record.student_quantile(options.confidence_level, degrees_of_freedom(curve))
+    low, high = record.logit(single.estimate, single.standard_error * factor, quantile)
+    reasons = {}
+    for ranking, (hits, missing) in enumerate(zip(curve.m.tolist(), low.isnan().tolist(), strict=True)):
+        if missing:
+            reasons[f"ranking {ranking}"] = "one hit, one miss, or an AP of 0 or 1: the ends are NaN"
+        elif hits < _FEW_HITS:
+            reasons[f"ranking {ranking}"] = f"fewer than {_FEW_HITS} hits: no coverage was measured"
+    reason = next(iter(reasons.values()), "") if len(low) == 1 else record.join_reasons(reasons)
+    intervals = replace(single, low=low, high=high, method="confidence-sequence", reason=reason)
+    return first_interval(intervals) if settings.inputs.width is None else intervals
+
+
+def _simultaneous_intervals(
+    settings: APSettings, curve: HitCurve, validated: Batch | None, options: InferenceSettings
+) -> Interval:
+    """Return intervals of all rankings that contain all values at once: (C,) ends."""
+    if settings.inputs.width is None or settings.averages:
+        raise ValueError("`simultaneous` requires several classes or labels with `average='none'`, got one value")
+    if validated is None:
+        raise ValueError("`thresholds` and `bins` must be None for simultaneous intervals, which need the items")
+    if validated.groups is not None:
+        raise ValueError("`groups` cannot be combined with `simultaneous`")
+    if options.method != "influence":
+        raise_invalid("method", "must be 'influence' for simultaneous intervals", options.method)
+    level = max_t_level(settings, curve, validated, options)
+    single = replace(options, confidence_level=level, simultaneous=False)
+    intervals = curve_interval(curve, settings.convention, single)
+    return replace(intervals, confidence_level=options.confidence_level, method="max-t")
 
 
 def _grouped_interval(settings: APSettings, curve: HitCurve, validated: Batch, options: InferenceSettings) -> Interval:
@@ -257,6 +363,61 @@ def curve_interval(curve: HitCurve, convention: Convention, options: InferenceSe
         error = torch.sqrt(variance)
         low, high = _ends(options, estimate, error, degrees_of_freedom(curve))
     return resolve_edge_cases(Interval(estimate, low, high, error, **options.fields), curve)
+
+
+def _dirichlet_intervals(
+    settings: APSettings, curve: HitCurve, validated: Batch | None, options: InferenceSettings
+) -> Interval:
+    """Return the interval of each ranking by Dirichlet weights: (S,) ends."""
+    check_convention(settings.convention, options.method, curve)
+    if settings.averages:
+        raise_invalid("average", "must be 'none' for method 'dirichlet'", settings.average)
+    if validated is not None and validated.weights is not None and not bool((validated.weights > 0).all()):
+        raise_invalid("sampling_weights", "must be above 0", float(validated.weights.min()))
+    estimate = settings.each(curve)
+    low, high = torch.full((2, len(estimate)), torch.nan, dtype=torch.float64)
+    reasons = {}
+    for column, ranking in enumerate(hit_curve.split(curve)):
+        m, n = float(ranking.m), float(ranking.n)
+        # the numbers of hits and misses say nothing about the share of hits
+        fixed = m / n if settings.prevalence is None and options.design == "stratified" else settings.prevalence
+        if not m or (m == n and fixed is not None):
+            reasons[f"ranking {column}"] = f"no {'misses' if m else 'hits'}: the ends are NaN"
+            continue
+        items = _weighted_items(settings, ranking, validated, column)
+        measure = partial(_ap_at_prevalence, settings.convention, fixed)
+        ends = dirichlet.replicate_ends(items, measure, options.confidence_level, options.resampling)
+        low[column], high[column] = ends
+        if settings.prevalence is not None or curve.weighted:
+            reasons[f"ranking {column}"] = _few_misses_reason(items.effective_misses, len(estimate) == 1)
+    design = "stratified" if settings.prevalence is not None else options.design
+    reason = next(iter(reasons.values()), "") if len(estimate) == 1 else record.join_reasons(reasons)
+    low, high = low.to(estimate), high.to(estimate)
+    fields = options.fields | {"design": design}
+    return Interval(estimate, low, high, torch.full_like(estimate, torch.nan), **fields, reason=reason)
+
+
+def _ap_at_prevalence(convention: Convention, prevalence: float | None, curve: HitCurve) -> Tensor:
+    return convention(curve if prevalence is None else hit_curve.at_prevalence(curve, prevalence))
+
+
+def _weighted_items(settings: APSettings, ranking: HitCurve, validated: Batch | None, column: int) -> WeightedItems:
+    """Return the items of one ranking, with the sampling weights of a batch."""
+    if validated is None or validated.weights is None:
+        return WeightedItems.from_curve(ranking)
+    wide = validated.scores.ndim == 2
+    scores = validated.scores[:, column] if wide else validated.scores
+    weights = validated.weights[:, column] if validated.weights.ndim == 2 else validated.weights
+    flags, rows = influence.select_column(validated.target, column if wide else 1, settings.inputs.ignoring)
+    return WeightedItems.from_items(ranking, scores[rows], flags[rows], weights[rows])
+
+
+def _few_misses_reason(count: float, always: bool) -> str:
+    """Return a reason with the effective number of misses above the median hit; "" unless they are few."""
+    if count >= _FEW_MISSES and not always:
+        return ""
+    note = "" if count >= _FEW_MISSES else ", too few for a useful interval"
+    return f"effective number of misses above the median hit: {count:.3g}{note}"
 
 
 def _bootstrapped(
@@ -327,7 +488,7 @@ def _average_interval(
     """
     if validated is None:
         raise ValueError("`thresholds` and `bins` must be None for the interval of an average, which needs the items")
-    if options.method == "jackknife" and default_method(settings, options.design) != "jackknife":
+    if options.method == "jackknife" and interval_method(None, settings, options.design, None) != "jackknife":
         raise ValueError(
             "`method` must not be 'jackknife' for the micro average, nor for labels with `design='stratified'`, "
             "because each label has other strata"

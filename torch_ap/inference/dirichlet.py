@@ -15,22 +15,28 @@ Jeffreys' interval, and Beta(b, q - b) at the upper end, as in the interval of C
 [0, 1] for every measure with values in [0, 1], and exist for a single hit and for AP = 1. The pseudo-items are a
 construction without a proof; ``benchmarks.coverage`` measures the coverage.
 
+Items that were sampled with known probabilities have a sampling weight, the reciprocal of the probability, which
+multiplies their random weight. The pseudo-hits have the greatest sampling weight of a hit, and the pseudo-miss has the
+greatest sampling weight of a miss above the median hit.
+
 Source: Rubin (1981), The Bayesian Bootstrap; Ferguson (1973), A Bayesian Analysis of Some Nonparametric Problems, for
-the prior of pseudo-items.
+the prior of pseudo-items; Fay & Feuer (1997) for the greatest weight.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference.influence import count_misses
 from torch_ap.inference.record import Ends
-from torch_ap.inference.resampling import Resampling, curve_from_counts
+from torch_ap.inference.resampling import Resampling, curve_from_counts, group_items
 
 _PSEUDO_COUNT = 0.5  # shape of the weight of a pseudo-item
 
@@ -39,16 +45,24 @@ _PSEUDO_COUNT = 0.5  # shape of the weight of a pseudo-item
 class WeightedItems:
     """Items of one ranking by place, for draws of their weights.
 
+    A cell contains the items with one place and one sampling weight. The places are the hits of each of E tie groups,
+    the hits never retrieved, the misses above each tie group, the misses below the last one, and, if any misses tie
+    with hits, the misses of each tie group.
+
     Attributes:
-        counts: (G,) number of items in each cell. Without sampling weights, the cells are the hits of each of E tie
-            groups, the hits never retrieved, the misses above each tie group, the misses below the last one, and, if
-            any misses tie with hits, the misses of each tie group.
+        counts: (G,) number of items in each cell.
+        weights: (G,) float64 sampling weight of the items of each cell, above 0.
+        places: (G,) place of each cell.
         entries: E.
+        width: number of places.
         pseudo_count: shape of the gamma distribution of the weight of a pseudo-item; 0 for no pseudo-items.
     """
 
     counts: Array
+    weights: Array
+    places: Array
     entries: int
+    width: int
     pseudo_count: float = _PSEUDO_COUNT
 
     @classmethod
@@ -56,13 +70,64 @@ class WeightedItems:
         """Return the items of one ranking without weights."""
         between, below = count_misses(curve)
         tied = curve.items - curve.hits
-        cells = [curve.hits, curve.m - curve.hits_seen, between - tied, below]
-        cells += [tied] if bool((tied > 0).any()) else []
-        return cls(torch.cat(cells).cpu().numpy(), len(curve.hits))
+        counts = [curve.hits, curve.m - curve.hits_seen, between - tied, below]
+        counts += [tied] if bool((tied > 0).any()) else []
+        cells = torch.cat(counts).cpu().numpy()
+        return cls(cells, np.ones(len(cells)), np.arange(len(cells)), len(curve.hits), len(cells))
+
+    @classmethod
+    def from_items(cls, curve: HitCurve, scores: Tensor, relevant: Tensor, weights: Tensor) -> "WeightedItems":
+        """Return the items of one ranking that were sampled with known probabilities.
+
+        Args:
+            curve: the ranking of the weighted items.
+            scores: (N,) scores from which the curve was made.
+            relevant: (N,) bool.
+            weights: (N,) reciprocals of the probabilities, up to a factor; above 0.
+        """
+        grouped = group_items(curve, scores, relevant, split_ties=True)
+        place, weight = grouped.group.cpu().numpy(), segments.as_float64(weights).cpu().numpy()
+        order = np.lexsort((weight, place))
+        place, weight = place[order], weight[order]
+        first = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(weight) != 0)))
+        counts = np.diff(np.append(first, len(place)))
+        return cls(counts, weight[first], place[first], len(curve.hits), sum(grouped.sizes))
+
+    @cached_property
+    def pseudo_weights(self) -> Array:
+        """The sampling weights of the pseudo-items: the miss on top, the hit below, the hit on top."""
+        is_hit = (self.places <= self.entries) & (self.counts > 0)
+        hit, misses = self.weights[is_hit].max(initial=0), self._misses_above_median_hit
+        if not misses.any():  # the weight of the highest misses
+            is_miss = ~is_hit & (self.counts > 0)
+            misses = is_miss & (self._rank == self._rank[is_miss].min(initial=self.width))
+        return np.array([self.weights[misses].max(initial=0) or hit, hit, hit])
+
+    @property
+    def effective_misses(self) -> float:
+        """Kish's effective number of misses above the median hit, or tied with it: (sum of w)^2 / sum of w^2."""
+        counts, weights = (x[self._misses_above_median_hit] for x in (self.counts, self.weights))
+        return float((counts * weights).sum() ** 2 / (counts * weights**2).sum()) if counts.sum() else 0.0
+
+    @property
+    def _rank(self) -> Array:
+        """The tie group of each cell of misses, or the first tie group below it."""
+        rank = self.places - self.entries - 1
+        return np.where(rank > self.entries, rank - self.entries - 1, rank)
+
+    @property
+    def _misses_above_median_hit(self) -> Array:
+        """Whether each cell contains misses above the hit at half the weight of all hits, or tied with it."""
+        sums = np.bincount(self.places, self.counts * self.weights, minlength=self.width)[: self.entries + 1]
+        median = np.searchsorted(sums.cumsum(), sums.sum() / 2)
+        above: Array = (self.places > self.entries) & (self.counts > 0) & (self._rank <= median)
+        return above
 
     def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw the weights of the cells and of the three pseudo-items."""
-        return rng.standard_gamma(self.counts), rng.standard_gamma(self.pseudo_count, 3)
+        """Draw the weights of the places and of the three pseudo-items."""
+        weights = rng.standard_gamma(self.counts) * self.weights
+        pseudo = rng.standard_gamma(self.pseudo_count, 3) * self.pseudo_weights
+        return np.bincount(self.places, weights, minlength=self.width), pseudo
 
     def curves(self, rngs: list[np.random.Generator]) -> tuple[HitCurve, HitCurve]:
         """Draw the curves of the lower end and of the upper end, one ranking per generator."""
@@ -72,7 +137,7 @@ class WeightedItems:
         return self._curve(drawn, none, miss_on_top, hit_below), self._curve(drawn, hit_on_top, none, none)
 
     def _curve(self, drawn: Tensor, hit_on_top: Tensor, miss_on_top: Tensor, hit_below: Tensor) -> HitCurve:
-        """Return the curves of (b, G) weights with one tie group for each pseudo-hit."""
+        """Return the curves of the weights of places, with one tie group for each pseudo-hit."""
         size = self.entries
         hits, unseen, misses, tied = drawn.tensor_split([size, size + 1, 2 * size + 2], 1)
         none = torch.zeros_like(hit_below)
@@ -100,12 +165,25 @@ def replicate_ends(
     Returns:
         Two (...) float64 CPU tensors.
     """
+    low, high = replicates(items, measure, resampling)
+    tail = (1 - confidence_level) / 2
+    low, high = torch.quantile(low, tail, dim=0), torch.quantile(high, 1 - tail, dim=0)
+    return torch.minimum(low, high), torch.maximum(low, high)
+
+
+def replicates(
+    items: WeightedItems, measure: Callable[[HitCurve], Tensor], resampling: Resampling
+) -> tuple[Tensor, Tensor]:
+    """Return the values of a measure in the draws of the lower end and of the upper end, (B, ...) each.
+
+    Args:
+        items: as for :func:`replicate_ends`.
+        measure: as for :func:`replicate_ends`.
+        resampling: number of draws, generator and memory limit.
+    """
 
     def evaluate(rngs: list[np.random.Generator]) -> Tensor:
         return torch.stack([measure(curve) for curve in items.curves(rngs)])
 
-    values = torch.cat(resampling.map_tasks(evaluate, 16 * len(items.counts)), 1)
-    tail = (1 - confidence_level) / 2
-    values = values.clamp(max=1)  # sums of weights round
-    low, high = torch.quantile(values[0], tail, dim=0), torch.quantile(values[1], 1 - tail, dim=0)
-    return torch.minimum(low, high), torch.maximum(low, high)
+    low, high = torch.cat(resampling.map_tasks(evaluate, 16 * len(items.counts)), 1).clamp(max=1)  # sums round
+    return low, high

@@ -12,11 +12,15 @@ from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.counts import hits_at
-from torch_ap.core.ranking import segments
+from torch_ap.core.measures.top_share import precision_at_recall
+from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import dirichlet
 from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.record import Ends, Interval, normal_quantile, wilson
 from torch_ap.inference.resampling import DESIGNS, Resampling
+from torch_ap.inference.simultaneous import band_ends
 
 Method: TypeAlias = Literal["wilson", "clopper-pearson"]
 _METHOD = "delta-wilson"
@@ -296,6 +300,7 @@ def precision_band(
     *,
     confidence_level: float = 0.95,
     design: str = "iid",
+    simultaneous: bool = False,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -305,6 +310,11 @@ def precision_band(
 
     The band is pointwise: the coverage applies to each level separately, not to the whole curve. The estimand is the
     precision on the population's curve, the limit as items are added.
+
+    With ``simultaneous=True``, the coverage applies to all levels together: the band contains the whole curve of the
+    population. It is calibrated on draws of Dirichlet weights with pseudo-items, see
+    :mod:`torch_ap.inference.simultaneous`, and exists from one hit on. The estimate is then the precision where recall
+    reaches the level, without interpolation, whose maxima are biased.
 
     Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .917 to .977 at recall .3 to .9, but
     .520 to .930 at .1, and .177 to .867 at 1, because the precision at a sample's last hit is above the limit
@@ -316,7 +326,8 @@ def precision_band(
         recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
-        n_resamples: number of bootstrap resamples, at least 2.
+        simultaneous: whether the band covers all levels together.
+        n_resamples: number of bootstrap resamples or draws of weights, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
@@ -339,11 +350,18 @@ def precision_band(
         [1.0, 0.8, 0.75]
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    return band_of_curve(validated_curve(preds, target), recall_levels, confidence_level, design, resampling)
+    curve = validated_curve(preds, target)
+    return band_of_curve(curve, recall_levels, confidence_level, design, resampling, simultaneous=simultaneous)
 
 
 def band_of_curve(
-    curve: HitCurve, recall_levels: Tensor | None, confidence_level: float, design: str, resampling: Resampling
+    curve: HitCurve,
+    recall_levels: Tensor | None,
+    confidence_level: float,
+    design: str,
+    resampling: Resampling,
+    *,
+    simultaneous: bool = False,
 ) -> Interval:
     """Compute :func:`precision_band` of the hit curve of one unweighted ranking."""
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
@@ -352,6 +370,9 @@ def band_of_curve(
         tensors.recall_levels("recall_levels", recall_levels)
     device = curve.m.device
     levels = interpolation.recall_levels("101-point", device) if recall_levels is None else recall_levels.to(device)
+    checks.boolean("simultaneous", simultaneous)
+    if simultaneous:
+        return _simultaneous_band(curve, levels, confidence_level, design, resampling)
     estimate = interpolation.precision_at_levels(curve, levels)[0]
     if int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)
@@ -362,3 +383,22 @@ def band_of_curve(
     low, high = torch.nanquantile(values, tails, dim=0)
     error = values[~torch.isnan(values[:, 0])].std(0)
     return Interval(estimate, low, high, error, confidence_level, "bootstrap-percentile", design)
+
+
+def _simultaneous_band(
+    curve: HitCurve, levels: Tensor, confidence_level: float, design: str, resampling: Resampling
+) -> Interval:
+    """Return the band that covers all levels together, by Dirichlet weights."""
+    nan = torch.full_like(segments.as_float64(levels), torch.nan)
+    m, n = int(curve.m), int(curve.n)
+    if not m or (design == "stratified" and m == n):
+        reason = f"no {'misses' if m else 'hits'}: the ends are NaN"
+        return Interval(nan, nan, nan, nan, confidence_level, "dirichlet", design, reason)
+
+    def measure(ranking: HitCurve) -> Tensor:
+        ranking = hit_curve.at_prevalence(ranking, m / n) if design == "stratified" else ranking
+        return precision_at_recall(ranking, levels.to(ranking.hits.device))
+
+    draws = dirichlet.replicates(WeightedItems.from_curve(curve), measure, resampling)
+    low, high = (end.to(nan) for end in band_ends(*draws, confidence_level))
+    return Interval(precision_at_recall(curve, levels)[0], low, high, nan, confidence_level, "dirichlet", design)

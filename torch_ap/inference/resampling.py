@@ -156,19 +156,26 @@ class InferenceSettings:
         method: name of the method; the functions that use the settings validate it.
         design: "iid" (the number of hits is random) or "stratified" (it is fixed).
         resampling: settings of the methods that resample.
+        simultaneous: whether the level is the probability that the intervals of all classes contain their values.
+        first_look: number of items at the first of several looks, at all of which the interval holds; None for one.
 
     Raises:
-        ValueError: if ``confidence_level`` or ``design`` is invalid.
+        ValueError: if ``confidence_level``, ``design``, ``simultaneous`` or ``first_look`` is invalid.
     """
 
     confidence_level: float = 0.95
     method: str = "influence"
     design: str = "iid"
     resampling: Resampling = Resampling()
+    simultaneous: bool = False
+    first_look: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence_level", checks.open_fraction("confidence_level", self.confidence_level))
         checks.one_of("design", self.design, DESIGNS)
+        checks.boolean("simultaneous", self.simultaneous)
+        first_look = checks.positive_int("first_look", self.first_look, least=2, optional=True)
+        object.__setattr__(self, "first_look", first_look)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from torch_ap.core.items.inputs import Batch, ClassificationInputs, warn_of_logi
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.convention import PLAIN, Convention, resolve_convention
 from torch_ap.core.measures.measure import Bounds
-from torch_ap.core.ranking import adaptive, bins
+from torch_ap.core.ranking import adaptive, bins, hit_curve
 from torch_ap.core.ranking.bins import Bins, Sum
 from torch_ap.core.ranking.builders import from_bins
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -45,6 +45,7 @@ class APSettings:
         bins: bins of scores whose counts are stored; None to use every score.
         average: average over the rankings: "macro", "weighted", "micro", "none" or None. "none" for a single ranking.
         empty_target_action: value of a ranking without relevant items; None for the task's default, with a warning.
+        prevalence: share of relevant items to which the value applies; None for the share in the sample.
     """
 
     inputs: ClassificationInputs
@@ -52,6 +53,7 @@ class APSettings:
     bins: Bins | None = None
     average: str | None = "none"
     empty_target_action: str | None = None
+    prevalence: float | None = None
 
     def __post_init__(self) -> None:
         wide = self.inputs.width is not None
@@ -64,6 +66,9 @@ class APSettings:
                 "`bins` must be None or 'half' with `interpolation` and with `denominator='found'`, whose values have "
                 f"no bounds, got {got}"
             )
+        if self.prevalence is not None:
+            object.__setattr__(self, "prevalence", checks.open_fraction("prevalence", self.prevalence))
+            self._require_weights("prevalence", "requires")
 
     @property
     def thresholds(self) -> Tensor | None:
@@ -122,11 +127,18 @@ class APSettings:
 
     def validate_weights(self) -> None:
         """Raise ValueError if weights have no meaning for the convention."""
+        self._require_weights("weights", "require")
+
+    def _require_weights(self, argument: str, verb: str) -> None:
         if not self.convention.takes_weights:
             raise ValueError(
-                "`weights` require `top_k=None` and `ties='grouped'`, because ranks and places inside a tie group have "
-                f"no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
+                f"`{argument}` {verb} `top_k=None` and `ties='grouped'`, because ranks and places inside a tie group "
+                f"have no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
             )
+
+    def at_prevalence(self, curve: HitCurve) -> HitCurve:
+        """Return the rankings at ``prevalence``; unchanged if it is None."""
+        return curve if self.prevalence is None else hit_curve.at_prevalence(curve, self.prevalence)
 
     def rankings(self, validated: Batch) -> Batch:
         """Return the items with one column per ranking; a single column for the micro average."""
@@ -180,6 +192,7 @@ class APSettings:
 
     def each(self, curve: HitCurve) -> Tensor:
         """Return the AP of each ranking, (S,); for bins with distinct scores, its mean over all orders inside bins."""
+        curve = self.at_prevalence(curve)
         return self.convention.bounds(curve).estimate if self.mixed else self.convention(curve)
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
@@ -196,7 +209,8 @@ class APSettings:
         """Return the bounds of the value over all orders inside the bins, averaged like the value."""
         if curve.weighted:
             self.validate_weights()
-        each = self.convention.bounds(curve) if self.mixed else Bounds(*[self.convention(curve)] * 3)
+        ranked = self.at_prevalence(curve)
+        each = self.convention.bounds(ranked) if self.mixed else Bounds(*[self.convention(ranked)] * 3)
         low, high = (self.averaged(x, curve, x.dtype, warn=False) for x in (each.low, each.high))
         return Bounds(low, self.averaged(each.estimate, curve, each.estimate.dtype, warn=warn), high)
 
@@ -327,6 +341,7 @@ class APOptions(TypedDict, total=False):
     ties: Ties
     convention: Convention | None
     empty_target_action: Action | None
+    prevalence: float | None
     nan_strategy: NanStrategy
     bins: BinsArgument
     pilot: int
@@ -354,6 +369,7 @@ def average_precision_settings(
     ties: Ties = "grouped",
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
+    prevalence: float | None = None,
     nan_strategy: NanStrategy = "error",
     bins: BinsArgument = None,
     pilot: int = PILOT,
@@ -367,7 +383,7 @@ def average_precision_settings(
         thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
     )
     convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    return APSettings(inputs, convention, score_bins, average, empty_target_action)
+    return APSettings(inputs, convention, score_bins, average, empty_target_action, prevalence)
 
 
 _cached_settings = cached.settings_cache(average_precision_settings)

@@ -15,6 +15,8 @@ from torch_ap.core.measures.ties import DENOMINATORS
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 
+_ROUNDING = 1e-12  # relative error of sums of weights: a recall equal to the level must reach it
+
 
 def precision_in_top_share(curve: HitCurve, share: float) -> Tensor:
     """Return the weight of the hits above the cut divided by the weight of the cut: (S,) float64."""
@@ -49,6 +51,31 @@ def average_precision_in_top_share(curve: HitCurve, share: float, denominator: s
         return torch.where(m > 0, torch.where(divisor > 0, total / divisor, 0), torch.nan)
     divisor = torch.minimum(m, share * segments.as_float64(curve.n)) if denominator == "min" else m
     return torch.where(m > 0, total / divisor, torch.nan)
+
+
+def precision_at_recall(curve: HitCurve, levels: Tensor) -> Tensor:
+    """Return precision where recall first reaches each level, with counts on straight lines inside tie groups.
+
+    At levels below the recall of the first tie group, it is the precision of this group.
+
+    Args:
+        curve: S rankings, weighted or not, with equal numbers of entries and at least one hit.
+        levels: (L,) in [0, 1].
+
+    Returns:
+        (S, L) float64; 0 at levels that the ranking does not reach.
+    """
+    columns = (segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above))
+    hits, items, h, t = (x.reshape(len(curve.m), -1) for x in columns)
+    m, end = segments.as_float64(curve.m)[:, None], h + hits
+    wanted = m * segments.as_float64(levels)
+    reached = wanted * (1 - _ROUNDING)
+    first = (hits > 0).to(torch.int8).argmax(1, keepdim=True)
+    entry = torch.searchsorted(end, reached.contiguous()).clamp(max=end.shape[1] - 1).maximum(first)
+    hits, items, h, t = (x.gather(1, entry) for x in (hits, items, h, t))
+    part = torch.where(entry == first, 1.0, ((wanted - h) / hits).clamp(0, 1))
+    precision = (h + part * hits) / (t + part * items)
+    return torch.where(reached <= end[:, -1:], precision, 0)
 
 
 def _hits_in_top(curve: HitCurve, share: float) -> tuple[Tensor, Tensor]:

@@ -215,6 +215,30 @@ def _select_entries(curve: HitCurve, entries: slice | Tensor) -> dict[str, Any]:
     return {**columns, "score": None if curve.score is None else curve.score[entries]}
 
 
+def at_prevalence(curve: HitCurve, prevalence: float) -> HitCurve:
+    """Return the rankings with the misses weighted so that the hits are this share of the total weight.
+
+    A hit has its weight, and each of q misses the weight (m / q) (1 - prevalence) / prevalence (Elkan 2001). The counts
+    of a ranking without misses are NaN.
+
+    Args:
+        curve: S rankings, weighted or not.
+        prevalence: share of the hits, in (0, 1).
+    """
+    n, m = segments.as_float64(curve.n), segments.as_float64(curve.m)
+    weight = m / (n - m) * ((1 - prevalence) / prevalence)
+
+    def weighted(items: Tensor, hits: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        hits = segments.as_float64(hits)
+        return hits, hits + weight * (segments.as_float64(items) - hits)
+
+    of_entry = segments.each_entry(weight, curve.offsets)
+    hits, items = weighted(curve.items, curve.hits, of_entry)
+    hits_above, items_above = weighted(curve.items_above, curve.hits_above, of_entry)
+    columns: dict[str, Any] = {"hits": hits, "items": items, "hits_above": hits_above, "items_above": items_above}
+    return replace(curve, **columns, n=weighted(curve.n, curve.m, weight)[1], m=m, untied=False, single=False)
+
+
 def join(curves: Sequence[HitCurve]) -> HitCurve:
     """Concatenate the rankings of several curves."""
     if len(curves) == 1:

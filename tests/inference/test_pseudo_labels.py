@@ -1,0 +1,218 @@
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+from tests.support import oracles_inference as oracles
+from tests.support.tolerances import REORDERED, SOLVED
+from torch_ap.inference import (
+    average_precision_interval,
+    noisy_average_precision_interval,
+    prediction_powered_average_precision_interval,
+    prediction_powered_mean_interval,
+)
+from torch_ap.inference.pseudo_labels import average_precision_of_pseudo_labels
+
+
+def sample(n=200, seed=0, few_scores=False, share=0.3):
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(n, generator=generator) < share).long()
+    scores = torch.randn(n, generator=generator, dtype=torch.float64) + 1.5 * target
+    return (scores * 2).round() if few_scores else scores, target
+
+
+def test_labels_of_0_and_1_give_the_average_precision():
+    for few_scores in (False, True):
+        scores, target = sample(40, few_scores=few_scores)
+        found = average_precision_of_pseudo_labels(scores, target.double())
+        assert float(found.value) == pytest.approx(float(oracles.grouped(scores.tolist(), target.tolist())))
+
+
+def test_the_sum_of_precisions_is_unbiased_under_all_flips():
+    """Enumerate all flips of five labels: the mean of M times the corrected AP is that of the true labels."""
+    alpha, beta = 0.1, 0.3
+    for scores, truth in (([5, 4, 3, 2, 1], [1, 0, 1, 1, 0]), ([2, 2, 2, 1, 1], [1, 0, 1, 0, 1])):
+        total = hits = 0.0
+        for flips in itertools.product((0, 1), repeat=5):
+            rates = [beta if y else alpha for y in truth]
+            chance = math.prod(r if x else 1 - r for r, x in zip(rates, flips, strict=True))
+            labels = torch.tensor([y ^ x for y, x in zip(truth, flips, strict=True)], dtype=torch.float64)
+            found = average_precision_of_pseudo_labels(torch.tensor(scores), (labels - alpha) / (1 - alpha - beta))
+            total += chance * float(found.value * found.total)
+            hits += chance * float(found.total)
+        assert total == pytest.approx(float(oracles.grouped(scores, truth) * sum(truth)))
+        assert hits == pytest.approx(sum(truth))
+
+
+def test_terms_are_derivatives_in_the_weight_of_an_item():
+    scores, target = sample(25, few_scores=True)
+    labels = (target.double() - 0.1) / 0.7
+    found = average_precision_of_pseudo_labels(scores, labels)
+
+    def value(weights):
+        """Repeat the definition with weights; S is linear in the weights."""
+        h = t = total = 0.0
+        for score in sorted(set(scores.tolist()), reverse=True):
+            group = scores == score
+            d, s, g = (float((weights * x)[group].sum()) for x in (labels, labels**2, torch.ones_like(labels)))
+            h, t = h + d, t + g
+            total += (d * h + d - s) / t
+        return total / h
+
+    step, ones = 1e-6, torch.ones(25, dtype=torch.float64)
+    for item in range(25):
+        shift = step * (torch.arange(25) == item)
+        slope = (value(ones + shift) - value(ones - shift)) / (2 * step)
+        # an item's own square counts in d H, and the definition counts it once
+        wanted = float(labels[item] * found.slope[item] + found.offset[item])
+        group = int((scores >= scores[item]).sum())
+        own = float(labels[item] * (labels[item] - labels[item] ** 2 / labels[item]) / group / found.total)
+        assert wanted + own == pytest.approx(slope, abs=1e-7)
+
+
+def test_no_noise_is_the_average_precision():
+    scores, target = sample()
+    found, plain = noisy_average_precision_interval(scores, target), average_precision_interval(scores, target)
+    assert float(found.estimate) == pytest.approx(float(plain.estimate), rel=REORDERED)
+    assert float(found.standard_error) == pytest.approx(float(plain.standard_error), rel=0.01)
+
+
+def test_noise_that_explains_all_hits_and_bad_rates():
+    scores, target = sample()
+    found = noisy_average_precision_interval(scores, target, false_positive_rate=0.3)
+    assert math.isnan(found.estimate)
+    assert "may explain all hits" in found.reason
+    few = noisy_average_precision_interval(torch.arange(9.0), torch.tensor([0] * 8 + [1]))
+    assert math.isnan(few.low)
+    above = noisy_average_precision_interval(
+        torch.arange(30.0, 0, -1), torch.tensor([1] * 12 + [0] * 18), false_positive_rate=0.1
+    )
+    assert above.estimate > 1
+    assert "not between 0 and 1" in above.reason
+    for rates in ({"false_positive_rate": 0.6, "false_negative_rate": 0.4}, {"false_positive_rate": -1}):
+        with pytest.raises(ValueError, match="`false_positive_rate`"):
+            noisy_average_precision_interval(scores, target, **rates)
+
+
+def judged(n=600, labeled=150, errors=0.1, seed=1):
+    scores, truth = sample(n, seed)
+    generator = torch.Generator().manual_seed(seed)
+    judge = torch.where(torch.rand(n, generator=generator) < errors, 1 - truth, truth)
+    chosen = torch.randperm(n, generator=generator)[:labeled]
+    human = torch.full_like(truth, -1)
+    human[chosen] = truth[chosen]
+    return scores, human, judge
+
+
+def test_prediction_powered_average_precision_by_formula():
+    scores, human, judge = judged(errors=0.02)
+    found = prediction_powered_average_precision_interval(scores, human, judge)
+    labeled = human >= 0
+    logits = [
+        torch.logit(average_precision_of_pseudo_labels(s, y.double()).value)
+        for s, y in ((scores[labeled], human[labeled]), (scores[labeled], judge[labeled]), (scores, judge))
+    ]
+    weight = float(found.judge_weight)
+    wanted = torch.sigmoid(logits[0] - weight * (logits[1] - logits[2]))
+    assert float(found.estimate) == pytest.approx(float(wanted), rel=SOLVED)
+    assert 0.5 < weight <= 1
+    assert found.low < found.estimate < found.high
+    assert found.high - found.low < 0.9 * (found.human_high - found.human_low)
+    alone = average_precision_interval(scores[labeled], human[labeled])
+    assert (found.human_low, found.human_high, found.human_estimate) == (alone.low, alone.high, alone.estimate)
+    # no other weight has a smaller variance
+    from torch_ap.inference import prediction_powered as module
+
+    own, everyone = (
+        module._logit_terms(*x)[1] for x in ((scores[labeled], human[labeled].double()), (scores, judge.double()))
+    )
+    n, total = int(labeled.sum()), len(scores)
+
+    def variance(weight):
+        x = own / n - weight * everyone[labeled] * (1 / n - 1 / total)
+        y = weight * everyone[~labeled] / total
+        return float(x.var() * n + y.var() * (total - n))
+
+    error = float(found.standard_error / (found.estimate * (1 - found.estimate)))
+    assert error**2 == pytest.approx(variance(weight))
+    assert variance(weight) <= min(variance(weight + step) for step in (-0.01, 0.01))
+
+
+def test_a_judge_without_information_gives_the_human_interval():
+    scores, human, judge = judged()
+    for constant in (torch.zeros_like(judge), torch.ones_like(judge)):
+        found = prediction_powered_average_precision_interval(scores, human, constant)
+        assert float(found.estimate) == pytest.approx(float(found.human_estimate))
+        assert float(found.judge_weight) == 0
+    random = judge[torch.randperm(len(judge), generator=torch.Generator().manual_seed(2))]
+    found = prediction_powered_average_precision_interval(scores, human, random.double() / 2)
+    assert found.high - found.low < 1.1 * (found.human_high - found.human_low)
+    everyone = torch.where(human >= 0, human, judge)
+    full = prediction_powered_average_precision_interval(scores, everyone, judge)
+    assert float(full.estimate) == pytest.approx(float(full.human_estimate))
+
+
+def test_prediction_powered_edges():
+    scores, human, judge = judged(60, 20)
+    assert "human labels of one kind" in prediction_powered_average_precision_interval(scores, human, judge).reason
+    perfect = prediction_powered_average_precision_interval(
+        torch.arange(40.0), torch.tensor([0] * 5 + [-1] * 30 + [1] * 5), torch.arange(40) // 20
+    )
+    assert math.isnan(perfect.low)
+    assert "AP of 1" in perfect.reason
+    one = prediction_powered_average_precision_interval(scores[:9], human[:9].clamp(max=0).clone().fill_(0), judge[:9])
+    assert "no hits" in one.reason
+    for bad, name in (
+        ({"target": torch.full_like(human, -1)}, "target"),
+        ({"judge": judge * 2}, "judge"),
+        ({"judge": judge[:5]}, "judge"),
+        ({"judge": torch.full((60,), torch.nan)}, "judge"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            prediction_powered_average_precision_interval(**{"preds": scores, "target": human, "judge": judge, **bad})
+
+
+def test_prediction_powered_mean_by_formula():
+    judge = torch.tensor([0.1, 0.9, 0.4, 0.6, 0.8, 0.2, 0.5, 0.7], dtype=torch.float64)
+    human = torch.tensor([0.2, 1.0, 0.3, 0.5, *[math.nan] * 4], dtype=torch.float64)
+    found = prediction_powered_mean_interval(human, judge)
+    y, f = human[:4], judge[:4]
+    # Angelopoulos, Duchi & Zrnic (2023), example 6.1, for a sample that is part of all units
+    covariance = float(((y - y.mean()) * (f - f.mean())).sum() / 3) * (1 / 4 - 1 / 8)
+    spread = float(f.var()) * 4 * (1 / 4 - 1 / 8) ** 2 + float(judge[4:].var()) * 4 / 64
+    weight = min(1.0, covariance / spread)
+    assert float(found.judge_weight) == pytest.approx(weight)
+    assert float(found.estimate) == pytest.approx(float(y.mean() - weight * (f.mean() - judge.mean())))
+    variance = float(y.var()) / 4 - 2 * weight * covariance + weight**2 * spread
+    assert float(found.standard_error) == pytest.approx(math.sqrt(variance))
+    assert "4 units" in found.reason
+    assert 0 <= found.low < found.estimate < found.high <= 1
+
+
+def test_prediction_powered_mean_edges():
+    judge = torch.linspace(0, 1, 20)
+    one = prediction_powered_mean_interval(torch.where(torch.arange(20) == 3, 0.5, torch.nan), judge)
+    assert math.isnan(one.low)
+    assert "one unit" in one.reason
+    ones = prediction_powered_mean_interval(torch.where(torch.arange(20) < 16, 1.0, torch.nan), judge)
+    assert ones.low < 1
+    assert ones.high == 1
+    for values, other, name in (
+        (judge * 2, judge, "values"),
+        (judge[None], judge[None], "values"),
+        (judge, judge[:3], "judge_values"),
+        (judge, torch.full((20,), math.nan), "judge_values"),
+        (torch.full((20,), math.nan), judge, "values"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            prediction_powered_mean_interval(values, other)
+
+
+def test_exact_fractions_of_a_tie_group():
+    """Three tied items with one soft label each: d H + d - S over t."""
+    labels = [Fraction(1, 2), Fraction(1), Fraction(1, 4)]
+    d, s = sum(labels), sum(x * x for x in labels)
+    found = average_precision_of_pseudo_labels(torch.zeros(3), torch.tensor([float(x) for x in labels]).double())
+    assert float(found.value) == pytest.approx(float((d * d + d - s) / 3 / d))
