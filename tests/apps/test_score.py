@@ -1,5 +1,6 @@
 """``torch-ap score``: every format, kind of ranking and output form against the functions; invalid input."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -26,6 +27,7 @@ from torch_ap import (
 from torch_ap.cli import main
 from torch_ap.core.base.options import Interpolation, allowed_values
 from torch_ap.core.columns import table_names
+from torch_ap.inference import average_precision_interval
 from torch_ap.retrieval.runs import measure_names
 
 pa = pytest.importorskip("pyarrow")
@@ -143,7 +145,7 @@ def test_interval_chance_and_comparison_are_the_librarys(paths, tensors, score):
     arguments = (*BINARY, "-m", "ap", "-m", "P@9", "--interval", "--confidence-level", "0.8", "--baseline", "other")
     found = measures(score(paths["parquet"], *arguments, "--json"))
     preds, target = tensors["score"], tensors["label"]
-    interval = inference.average_precision_interval(preds, target, confidence_level=0.8)
+    interval = average_precision_interval(preds, target, confidence_level=0.8)
     compared = inference.compare_rankings(preds, tensors["other"], target, confidence_level=0.8, method="logit")
     assert [found["ap"][key] for key in ("low", "high")] == pytest.approx([float(interval.low), float(interval.high)])
     assert found["ap"]["chance"] == pytest.approx(float(inference.chance_level(preds, target)))
@@ -751,7 +753,7 @@ ARGUMENTS = {
     "each group": (("--per-group",), "--per-group has no meaning without --group"),
     "each class": (("--per-class",), "--per-class needs several columns of scores, or one of lists"),
     "weights of groups": (("--weights", "weight", "--group", "query"), "--weights has no meaning with --group"),
-    "ranks of weights": (("--weights", "weight", "-m", "P@3"), "--weights require ap with --ties grouped"),
+    "ranks of weights": (("--weights", "weight", "-m", "P@3"), "--weights requires ap with --ties grouped"),
     "neither column nor file": (("--baseline", "oher"), "has no column 'oher'; did you mean 'other'?"),
     "an unknown label": (("--pos-label", "2"), "no target is '2' (--pos-label); they are '0', '1'"),
     "classes of one": (("--normalization", "sigmoid"), "--normalization is for the scores of classes"),
@@ -908,3 +910,24 @@ def test_the_best_over_groups(systems_file, capsys):
 def test_options_that_the_best_excludes(systems_file, words, message, capsys):
     assert main.main(["score", systems_file[0], *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_another_prevalence_and_sampling_weights(paths, score, tensors):
+    preds, target = tensors["score"], tensors["label"]
+    found = measures(score(paths["csv"], *BINARY, "--prevalence", "0.01", "--interval", "--json"))["ap"]
+    wanted = average_precision_interval(preds, target, prevalence=0.01)
+    assert found["value"] == pytest.approx(float(wanted.estimate))
+    assert (found["low"], found["high"]) == pytest.approx((float(wanted.low), float(wanted.high)))
+    assert "above the median hit" in " ".join(found["reasons"])
+    options = ("--sampling-weights", "weight", "--interval", "--json")
+    found = measures(score(paths["csv"], *BINARY, *options))["ap"]
+    wanted = average_precision_interval(preds, target, sampling_weights=tensors["weight"])
+    assert (found["low"], found["high"]) == pytest.approx((float(wanted.low), float(wanted.high)))
+    for further, message in (
+        (("--sampling-weights", "weight", "--weights", "weight"), "--sampling-weights has no meaning with --weights"),
+        (("--prevalence", "2"), "must be a number between 0 and 1"),
+        (("--prevalence", "0.1", "-m", "P@3"), "--prevalence requires ap with --ties grouped"),
+        (("--prevalence", "0.1", "--group", "query"), "--prevalence has no meaning with --group"),
+    ):
+        with pytest.raises(SystemExit) if "number" in message else contextlib.nullcontext():
+            assert message in score(paths["csv"], *BINARY, *further, status=2).err

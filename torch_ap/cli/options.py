@@ -114,7 +114,7 @@ class Parser(argparse.ArgumentParser):
         """
         content = f"the intervals of {_join_options(users, 'and')}" if users else "intervals"
         text = f"nominal coverage of {content} (default: {CONFIDENCE_LEVEL:g})"
-        settings: dict[str, Any] = {"type": confidence_level, "default": CONFIDENCE_LEVEL, "metavar": "LEVEL"}
+        settings: dict[str, Any] = {"type": open_fraction, "default": CONFIDENCE_LEVEL, "metavar": "LEVEL"}
         self.option("--confidence-level", text, needs=(*users, *others), **settings)
         text = f"{resamples} (default: {count:,})"
         self.option("--n-resamples", text, needs=users, default=count, type=int_from_2, metavar="N")
@@ -212,8 +212,8 @@ def page_path(text: str) -> str:
     return text
 
 
-def confidence_level(text: str) -> float:
-    """Return a number between 0 and 1."""
+def open_fraction(text: str) -> float:
+    """Return a number between 0 and 1, ends excluded."""
     try:
         value = float(text)
     except ValueError:

@@ -57,7 +57,7 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
         args.preds,
         args.target,
         group=args.group,
-        weights=args.weights,
+        weights=weights_column(args),
         baseline=None if args.best or is_file(args.baseline) else args.baseline,
         form=args.format,
         pos_label=args.pos_label,
@@ -91,10 +91,17 @@ def _requested_measures(args: argparse.Namespace, has_classes: bool) -> list[Mea
         grouped=args.group is not None,
         classes=has_classes,
     )
-    for measure in measures if args.weights is not None else ():
-        if not measure.formula.takes_weights:
-            raise ValueError(f"--weights require ap with --ties grouped: {measure.name} counts ranks")
+    for name in ("weights", "sampling_weights", "prevalence"):
+        for measure in measures if getattr(args, name) is not None else ():
+            if not (measure.formula.is_average_precision and measure.formula.takes_weights):
+                raise ValueError(f"{option_of(name)} requires ap with --ties grouped: {measure.name} counts ranks")
     return measures
+
+
+def weights_column(args: argparse.Namespace) -> str | None:
+    """Return the column of the weights."""
+    column: str | None = args.sampling_weights if args.weights is None else args.weights
+    return column
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -105,11 +112,13 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError(f"{STANDARD_INPUT} can appear only once, since standard input can be read once")
     grouped = args.group is not None
     for is_excluded, names, condition in (
-        (args.bins is not None, ("report",), "with --bins, which stores counts"),
+        (args.bins is not None, ("report", "prevalence", "sampling_weights"), "with --bins, which stores counts"),
         (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
-        (args.best, ("report", "fail_below", "fail_if_worse"), "with --best"),
+        (args.best, ("report", "fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
-        (grouped, ("weights", "per_class", "normalization"), "with --group"),
+        (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
+        (args.weights is not None, ("sampling_weights",), "with --weights"),
+        (args.report is not None, ("prevalence", "sampling_weights"), "with --report"),
     ):
         for name in names if is_excluded else ():
             if getattr(args, name) not in (None, False):
@@ -181,7 +190,7 @@ def _check_same_rows(args: argparse.Namespace, columns: Columns, baseline: Colum
         )
     for names, own, other in (
         (args.target, columns.target, baseline.target),
-        ([args.weights], columns.weights, baseline.weights),
+        ([weights_column(args)], columns.weights, baseline.weights),
     ):
         if own is not None and other is not None and not torch.equal(own, other):
             row = int((own != other).reshape(len(own), -1).any(1).nonzero()[0]) + 1
@@ -250,7 +259,7 @@ def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, aver
         metric = metric_of_measure(measure.formula, empty_target_action="nan")
         metric.update(preds[None], target[None])
     else:
-        settings = {"convention": measure.formula, "normalization": args.normalization}
+        settings = {"convention": measure.formula, "normalization": args.normalization, "prevalence": args.prevalence}
         if preds.ndim == 1:
             metric = BinaryAveragePrecision(**settings, empty_target_action="nan")
         elif target.ndim == 1:

@@ -33,7 +33,8 @@ def interval_of(args: argparse.Namespace, measure: Measure, metric: Any, columns
             raise ValueError(_NO_INTERVAL)
         if getattr(measure.formula, "interpolation", None) is not None:
             method = "bootstrap-logit"  # interpolated AP has no influence function
-    return metric.confidence_interval(level, method, **resampling_options(args))  # type: ignore[no-any-return]
+    options = {} if args.sampling_weights is None else {"sampling_weights": True}
+    return metric.confidence_interval(level, method, **options, **resampling_options(args))  # type: ignore[no-any-return]
 
 
 def has_comparison(measure: Measure, columns: Columns) -> bool:

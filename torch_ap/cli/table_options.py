@@ -1,6 +1,6 @@
 """Options of ``torch-ap score`` and ``torch-ap report``; without torch, as the other options."""
 
-from torch_ap.cli.options import Parser, Subparsers, add_command, int_from_2, page_path
+from torch_ap.cli.options import Parser, Subparsers, add_command, int_from_2, open_fraction, page_path
 from torch_ap.core.columns.table_names import FORMATS, INTERPOLATED, OF_GROUPS
 from torch_ap.retrieval.runs.measure_names import TIE_RULES
 
@@ -21,7 +21,12 @@ _BEST = (
     "selection with a selection-adjusted interval, simultaneous intervals of all, and adjusted p-values of each system "
     "and the best, or with --baseline COL of each system and the baseline"
 )
-_RESAMPLES = "resamples of interpolated measures, whose interval has no formula"
+_PREVALENCE = "share of positive rows in the population, for ap; without it the share in FILE"
+_SAMPLING_WEIGHTS = (
+    "1 / probability with which each row was sampled, such as 100 for negatives of which 1%% were kept; the weights of "
+    "ap, also of its interval"
+)
+_RESAMPLES = "resamples of measures whose interval has no formula: interpolated ap, --prevalence, --sampling-weights"
 _BINS = (
     "read a file of any length in bounded memory: count the rows in at most N bins of scores (N bins for all groups "
     "together, or for each class), and give bounds for any order inside the bins. The result is exact while there are "
@@ -55,6 +60,8 @@ def add_score(subparsers: Subparsers) -> None:
     parser.flag("--per-class", "add the values of each class or label")
     parser.flag("--interval", "add the interval of each value, and its chance level")
     parser.flag("--best", _BEST)
+    parser.option("--prevalence", _PREVALENCE, type=open_fraction, metavar="SHARE")
+    parser.option("--sampling-weights", _SAMPLING_WEIGHTS, metavar="COL")
     parser.report_path("the first measure")
     parser.option("--bins", _BINS, type=int_from_2, metavar="N")
     parser.forms()
@@ -83,7 +90,8 @@ def add_report(subparsers: Subparsers) -> None:
     parser.option("--title", "title of the page (default: name of FILE)")
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
-    parser.set_defaults(**dict.fromkeys(("bins", "per_group", "per_class", "report")), best=False)
+    absent = ("bins", "per_group", "per_class", "report", "prevalence", "sampling_weights")
+    parser.set_defaults(**dict.fromkeys(absent), best=False)
 
 
 def _add_columns(parser: Parser) -> None:
