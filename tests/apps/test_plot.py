@@ -993,3 +993,22 @@ def test_the_legend_of_several_systems_is_next_to_their_bars_in_order(ax):
     drawn(ax)
     assert [x.split()[-1] for x in legend(ax)] == ["first", "second", "third"]
     assert ax.get_legend().get_window_extent().x0 >= ax.get_window_extent().x1
+
+
+def test_gains_are_drawn_from_recall_gain_0(ax):
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(60, generator=generator) < 0.3).long()
+    curves = {
+        name: functional.binary_curve(torch.randn(60, generator=generator) + shift * target, target)
+        for name, shift in (("good", 2.0), ("poor", 0.5))
+    }
+    drawn(plot.precision_recall_gain(curves, ax=ax))
+    gains = curves["good"].precision_recall_gain()
+    x, y = ax.lines[1].get_data()
+    inside = gains.recall_gain >= 0
+    assert x[1:].tolist() == gains.recall_gain[inside].tolist()
+    assert y[1:].tolist() == gains.precision_gain[inside].tolist()
+    assert x[0] < 0
+    assert ax.get_legend().get_texts()[0].get_text() == f"{float(gains.area):.3f}  good"
+    no_positive = functional.binary_curve(torch.arange(3.0), torch.zeros(3).long())
+    drawn(plot.precision_recall_gain(no_positive, ax=Figure().subplots()))

@@ -4,6 +4,7 @@
 name                          content
 ============================  ======================================================================================
 precision_recall              precision over recall, with area AP: bands, iso-F lines, chance level, operating points
+precision_recall_gain         precision gain over recall gain, with area AUPRG
 hit_curve                     hits over depth, with the ideal and the random ranking
 f_beta_thresholds             precision, recall and F_beta over score thresholds
 per_class                     AP of each class as bars with intervals, sorted
@@ -27,6 +28,7 @@ from torch_ap.plot.detection import iou_thresholds
 from torch_ap.plot.error_costs import error_costs
 from torch_ap.plot.over_depth import hit_curve
 from torch_ap.plot.over_recall import precision_recall
+from torch_ap.plot.over_recall_gain import precision_recall_gain
 from torch_ap.plot.over_thresholds import f_beta_thresholds
 from torch_ap.plot.queries import query_differences
 from torch_ap.plot.rectangles import average_precision_rectangles
@@ -40,6 +42,7 @@ __all__ = [
     "iou_thresholds",
     "per_class",
     "precision_recall",
+    "precision_recall_gain",
     "query_differences",
 ]
 
