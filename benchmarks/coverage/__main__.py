@@ -18,17 +18,21 @@ from benchmarks.coverage import (
     equals,
     few_misses,
     images,
+    labels,
     operating_points,
     perfect,
     queries,
     rankings,
+    simultaneous,
     systems,
     thresholds,
+    weighted,
 )
 from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
     "rankings": rankings, "averages": averages, "perfect": perfect, "few-misses": few_misses,
+    "weighted": weighted, "simultaneous": simultaneous, "labels": labels,
     "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "systems": systems, "best": best, "queries": queries, "images": images,
