@@ -20,6 +20,7 @@ LEVELS = {
     "functional": 5,
     "files": 5,
     "sklearn": 6,
+    "boosting": 6,
     "plot": 6,
     "reports": 7,
     "compat": 7,

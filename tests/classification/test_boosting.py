@@ -1,0 +1,107 @@
+"""Evaluation functions inside the training of XGBoost and LightGBM."""
+
+import numpy as np
+import pytest
+import torch
+
+from torch_ap.boosting import lightgbm_metric, xgboost_metric
+from torch_ap.functional import binary_average_precision, multiclass_average_precision, retrieval_average_precision
+from torch_ap.functional import retrieval_normalized_dcg as normalized_dcg
+
+lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+ROUNDS = 4
+SIZES = [30, 1, 50, 39, 80]
+
+
+@pytest.fixture(scope="module")
+def table():
+    draw = np.random.default_rng(5)
+    features = draw.normal(size=(200, 4))
+    return features, (features[:, 0] + draw.normal(size=200) > 0.8).astype(int), draw.random(200) + 0.5
+
+
+def train_lightgbm(parameters, features, target, feval, **fields):
+    """Return the values of each round, and the scores of the model after each round."""
+    data, values = lightgbm.Dataset(features, target, free_raw_data=False, **fields), {}
+    model = lightgbm.train(
+        {"verbosity": -1, "num_threads": 1, "min_data_in_leaf": 2, "metric": "None", **parameters},
+        *(data, ROUNDS),
+        valid_sets=[data],
+        feval=feval,
+        callbacks=[lightgbm.record_evaluation(values)],
+    )
+    return values["training"], [model.predict(features, num_iteration=at + 1) for at in range(ROUNDS)]
+
+
+def train_xgboost(parameters, features, target, metric, group=None, **fields):
+    data, values = xgboost.DMatrix(features, target, **fields), {}
+    if group is not None:
+        data.set_group(group)
+    model = xgboost.train(
+        {"nthread": 1, "verbosity": 0, "disable_default_eval_metric": True, **parameters},
+        *(data, ROUNDS),
+        evals=[(data, "training")],
+        custom_metric=metric,
+        evals_result=values,
+        verbose_eval=False,
+    )
+    return values["training"], [model.predict(data, iteration_range=(0, at + 1)) for at in range(ROUNDS)]
+
+
+PACKAGES = {
+    "lightgbm": (train_lightgbm, lightgbm_metric, {"objective": "binary"}, {"objective": "lambdarank"}, "weight"),
+    "xgboost": (train_xgboost, xgboost_metric, {"objective": "binary:logistic"}, {"objective": "rank:ndcg"}, "weight"),
+}
+TOLERANCE = 1e-5  # xgboost prints and reports values with six digits
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_values_of_each_round_are_the_functions(package, table):
+    train, metric, binary, ranking, weight = PACKAGES[package]
+    features, target, weights = table
+    y = torch.tensor(target)
+    values, scores = train(binary, features, target, metric())
+    assert values["ap"] == pytest.approx(
+        [float(binary_average_precision(torch.tensor(x), y)) for x in scores], abs=TOLERANCE
+    )
+    values, scores = train(binary, features, target, metric("ap"), **{weight: weights})
+    own = torch.tensor(weights, dtype=torch.float32)
+    expected = [float(binary_average_precision(torch.tensor(x), y, weights=own)) for x in scores]
+    assert values["ap"] == pytest.approx(expected, abs=TOLERANCE)
+    index = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
+    for name, function in (("map@10", retrieval_average_precision), ("ndcg@5", normalized_dcg)):
+        values, scores = train(ranking, features, target, metric(name), group=SIZES)
+        k = int(name.partition("@")[2])
+        expected = [float(function(torch.tensor(x), y, k, indexes=index).mean()) for x in scores]
+        assert values[name] == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_classes_have_a_mean(package, table):
+    train, metric, *_ = PACKAGES[package]
+    features, target, _ = table
+    classes = target + (features[:, 1] > 1)
+    objective = "multiclass" if package == "lightgbm" else "multi:softprob"
+    values, scores = train({"objective": objective, "num_class": 3}, features, classes, metric("ap"))
+    y = torch.tensor(classes)
+    expected = [float(multiclass_average_precision(torch.tensor(x), y, 3)) for x in scores]
+    assert values["map"] == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_faults(table):
+    features, target, weights = table
+    for make in (lightgbm_metric, xgboost_metric):
+        with pytest.raises(ValueError, match="unknown measure 'apk'"):
+            make("apk")
+        with pytest.raises(TypeError, match="`measure` must be the name"):
+            make(3)
+        with pytest.raises(ValueError, match="`ties`"):
+            make("ap", ties="none")
+    data = lightgbm.Dataset(features, target, weight=weights, free_raw_data=False).construct()
+    with pytest.raises(ValueError, match="P@5 counts ranks"):
+        lightgbm_metric("P@5")(features[:, 0], data)
+    name, value, is_higher_better = lightgbm_metric("P@5")(
+        features[:, 0], lightgbm.Dataset(features, target).construct()
+    )
+    best = target[np.argsort(-features[:, 0])[:5]].mean()
+    assert (name, value, is_higher_better) == ("P@5", pytest.approx(best), True)
