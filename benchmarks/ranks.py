@@ -1,6 +1,6 @@
 """Time, traffic and memory to synchronize processes: gathered (each gets all items) or exchanged (each gets a share).
 
-    python -m benchmarks.ranks [--quick] [--ranks 2 4 8] [--items 2000000] [--only scores]
+    python -m benchmarks.ranks [--quick] [--ranks 2 4 8 16] [--items 2000000] [--only scores]
 
 This prints Markdown tables, and so does ``benchmarks.scale``. The processes are gloo processes of one thread each on
 this machine. With more processes than processors, the wall time is the time of their work one after the other.
@@ -9,6 +9,8 @@ this machine. With more processes than processors, the wall time is the time of 
 - Memory: the peak of a process in addition to its memory before the first update.
 - In brackets: the model of docs/scale.md.
 - Share: the memory of one process with all items, divided by the number of processes.
+- Cost: processor seconds as a sum of comparisons and bytes received, each times a constant. The constants are fitted to
+  both modes of all numbers of processes except the largest, for which they predict the seconds.
 """
 
 import multiprocessing
@@ -20,8 +22,10 @@ from functools import partial
 from math import log2
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from scipy.optimize import nnls
 from torch import Generator
 
 import torch_ap
@@ -82,6 +86,36 @@ def print_model() -> None:
         for ranks in (8, 64, 1024):
             cells = [model(sync, ranks, items // ranks) for sync in MODES]
             print_row(f"{items:.0e}", f"{ranks:,}", *(f"{x / 1e9:.3g}, {y:.1e}, {z / 1e9:.3g}" for x, y, z in cells))
+
+
+def fit_costs(rows: dict[tuple[str, int], tuple[float, float]], size: int) -> tuple[float, float]:
+    """Return the seconds per comparison and per byte that fit the measurements, with equal relative errors.
+
+    Args:
+        rows: processor seconds and bytes received by mode and number of processes.
+        size: number of items of each process.
+    """
+    features = np.array([(model(*key, size)[1], received) for key, (_, received) in rows.items()])
+    seconds = np.array([x[0] for x in rows.values()])
+    constants, _ = nnls(features / seconds[:, None], np.ones(len(seconds)))
+    return float(constants[0]), float(constants[1])
+
+
+def print_costs(rows: dict[tuple[str, int], tuple[float, float]], size: int) -> None:
+    """Print the fitted costs, predictions for the largest number of processes, and for up to 1,024 processes."""
+    largest = max(count for _, count in rows)
+    fitted = {key: x for key, x in rows.items() if key[1] < largest or largest == min(c for _, c in rows)}
+    comparison, byte = fit_costs(fitted, size)
+    print(f"\n{comparison * 1e9:.2g} ns a comparison and {byte * 1e9:.2g} ns a byte, fitted below {largest} processes")
+    heads = (f"{sync}: measured s, model s" for sync in MODES)
+    print_head("", f"processes x {size:,} scores", *heads)
+    for count in sorted({count for _, count in rows} | {64, 256, 1024}):
+        cells = []
+        for sync in MODES:
+            received, comparisons, _ = model(sync, count, size)
+            measured = f"{rows[sync, count][0]:.2g}" if (sync, count) in rows else "-"
+            cells.append(f"{measured}, {comparison * comparisons + byte * received:.2g}")
+        print_row(f"{count:,}", *cells)
 
 
 def score_batches(rank: int, size: int, ranks: int) -> list[tuple[Any, ...]]:
@@ -202,6 +236,7 @@ def print_table(name: str, ranks: list[int], size: int, rounds: int) -> None:
     """Print a row per number of processes, with the maximum over the processes. The model applies to scores."""
     size //= KINDS[name].items
     columns = "s, processor s, MB received, collectives, peak MB, peak / share"
+    costs: dict[tuple[str, int], tuple[float, float]] = {}
     heads = (f"{sync}: {columns}" for sync in MODES)
     print_head("", f"processes x {size:,} {name}", *heads, "gather / exchange: s, processor s")
     for count in ranks:
@@ -214,6 +249,7 @@ def print_table(name: str, ranks: list[int], size: int, rounds: int) -> None:
         for sync in MODES:
             wall, processor, received, calls, peak = (max(result[sync][i] for result in results) for i in range(5))
             seconds.append((wall, processor))
+            costs[sync, count] = processor, received * 1e6
             modelled = [f" ({model(sync, count, size)[i] / 1e6:.3g})" if name == "scores" else "" for i in (0, 2)]
             cells.append(
                 f"{wall:.2g}, {processor:.2g}, {received:.3g}{modelled[0]}, {calls}, "
@@ -222,12 +258,14 @@ def print_table(name: str, ranks: list[int], size: int, rounds: int) -> None:
         print_row(
             str(count), *cells, ", ".join(f"{gather / exchange:.2g}" for gather, exchange in zip(*seconds, strict=True))
         )
+    if name == "scores":
+        print_costs(costs, size)
 
 
 def main() -> None:
     """Print all tables."""
     options = parser(__doc__ or "")
-    options.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
+    options.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8, 16])
     options.add_argument("--items", type=int, default=2_000_000, help="scores of each process; images: 1/1,000")
     options.add_argument("--only", choices=KINDS, nargs="+", default=list(KINDS))
     chosen = options.parse_args()

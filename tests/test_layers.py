@@ -24,6 +24,7 @@ LEVELS = {
     "plot": 6,
     "reports": 7,
     "compat": 7,
+    "engines": 7,
     "": 8,
     "cli": 9,
     "__main__": 10,

@@ -42,7 +42,8 @@ report                           writes the results of a metric as one page
 ===============================  =====================================================================
 
 Further modules: ``torch_ap.plot`` (figures), ``torch_ap.files`` (TREC, COCO, LVIS, VOC, YOLO), ``torch_ap.sklearn`` (a
-scorer), ``torch_ap.boosting`` (XGBoost, LightGBM) and the command ``torch-ap``.
+scorer), ``torch_ap.boosting`` (XGBoost, LightGBM), ``torch_ap.engines`` (data sets of Dask, Ray and Spark) and the
+command ``torch-ap``.
 
 Names are imported on first use, so that ``torch-ap --help`` does not import torch.
 """

@@ -7,7 +7,6 @@ import io
 import os
 import re
 import runpy
-import shlex
 import subprocess
 import sys
 import warnings
@@ -22,7 +21,6 @@ FOLDER = ROOT / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 ON_TWO_RANKS = [path for path in SCRIPTS if "\nRun: torchrun --nproc_per_node 2 " in path.read_text()]
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-OF_ITS_OWN = ("merge_ray",)  # starts processes that import everything, and configures them through the environment
 EXTRAS = "pip install 'torch-ap[examples,neighbours]'"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -67,15 +65,11 @@ class Here:
         return 0
 
 
-def printed(command, path, capsys):
-    """Return the output of a script, run in this process or in a separate one."""
-    if path.stem not in OF_ITS_OWN:
-        with torch.random.fork_rng(), mock.patch.object(subprocess, "Popen", Here):
-            runpy.run_path(str(path), run_name="__main__")
-        return capsys.readouterr().out
-    command[command.index("python")] = sys.executable
-    command[command.index(f"examples/{path.name}")] = str(path)
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=180).stdout
+def printed(path, capsys):
+    """Return the output of a script, run in this process."""
+    with torch.random.fork_rng(), mock.patch.object(subprocess, "Popen", Here):
+        runpy.run_path(str(path), run_name="__main__")
+    return capsys.readouterr().out
 
 
 def printed_by_rank(rank, path):
@@ -110,22 +104,15 @@ def test_scripts_of_two_ranks_print_the_documented_output(path, ranks):
     assert alike(found, expected), found
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(x, marks=[pytest.mark.slow] * (x.stem in OF_ITS_OWN), id=x.stem)
-        for x in SCRIPTS
-        if x not in ON_TWO_RANKS
-    ],
-)
+@pytest.mark.parametrize("path", [x for x in SCRIPTS if x not in ON_TWO_RANKS], ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("default")  # as in a run by hand
 def test_scripts_print_the_documented_output(path, tmp_path, monkeypatch, capsys):
-    command, expected = documented_run(path)
+    _, expected = documented_run(path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setattr(os, "environ", os.environ.copy())  # Lightning stores its seed there
     monkeypatch.setattr(sys, "argv", [str(path)])
-    found = printed(shlex.split(command), path, capsys)
+    found = printed(path, capsys)
     assert alike(found, expected), found
 
 

@@ -20,7 +20,7 @@ from torch_ap.core.items import exchange
 from torch_ap.core.items.inputs import Batch
 from torch_ap.core.metric import exchange as parts
 from torch_ap.core.metric import sync as once
-from torch_ap.core.ranking import segments
+from torch_ap.core.ranking import pairwise, segments
 
 CONVENTIONS = [
     *({"ties": ties} for ties in ("grouped", "expected", "optimistic", "pessimistic")),
@@ -185,7 +185,7 @@ def test_sums_equal_numpy(world):
 
 def test_another_order_of_sums_would_be_seen():
     values = np.random.default_rng(0).random(5000)
-    sizes = parts.halved(np.array([5000]), 4)[0]
+    sizes = pairwise.halved(np.array([5000]), 4)[0]
     assert sizes.sum() == 5000
     assert sizes[0] == 1
     assert np.add.reduceat(values, [0])[0] != values.reshape(-1, 50).sum(1).sum()

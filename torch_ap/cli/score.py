@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from torch_ap.cli import gates, report, score_best, score_bins, table_inputs
+from torch_ap.cli import gates, report, score_best, score_bins, score_exact, table_inputs
 from torch_ap.cli.notes import to_option_names
 from torch_ap.cli.table_inputs import metric_of
 from torch_ap.cli.table_intervals import AP_ALONE, gates_of_table, has_comparison, interval_of
@@ -20,6 +20,9 @@ from torch_ap.reports.estimates import compare, interval_and_chance
 
 def run(args: argparse.Namespace) -> int:
     """Read, measure and print."""
+    if args.exact:
+        score_exact.evaluate(args).write(args.form)
+        return 0
     if args.bins is not None:
         return gates.write(args, *score_bins.evaluate(args))
     if args.best:

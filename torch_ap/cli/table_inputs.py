@@ -53,7 +53,7 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
     """
     _check_options(args)
     table = tables.Table(
-        args.file,
+        args.files,
         args.preds,
         args.target,
         group=args.group,
@@ -108,7 +108,7 @@ def _check_options(args: argparse.Namespace) -> None:
     """Raise ValueError for options that contradict each other."""
     if len(args.target) not in (1, len(args.preds)):
         raise ValueError(f"--target takes one column, or as many as --preds, {len(args.preds)}, got {len(args.target)}")
-    if [args.file, args.baseline].count(STANDARD_INPUT) > 1:
+    if [*args.files, args.baseline].count(STANDARD_INPUT) > 1:
         raise ValueError(f"{STANDARD_INPUT} can appear only once, since standard input can be read once")
     grouped = args.group is not None
     for is_excluded, names, condition in (

@@ -1,12 +1,20 @@
 """Options of ``torch-ap score`` and ``torch-ap report``; without torch, as the other options."""
 
+import argparse
+from typing import Any
+
 from torch_ap.cli.options import Parser, Subparsers, add_command, int_from_2, open_fraction, page_path
 from torch_ap.core.columns.table_names import FORMATS, INTERPOLATED, OF_GROUPS
 from torch_ap.retrieval.runs.measure_names import TIE_RULES
 
 _FILE = (
     "CSV or TSV (the first line names the columns) or JSON Lines, also as gzip; Parquet, Arrow or NPZ; - for standard "
-    "input"
+    "input. Several files, folders and patterns (quoted, as 'part-*.parquet') are read as one table, also as URIs of "
+    "object stores (s3://, gs://), with pyarrow"
+)
+_EXACT = (
+    "read a file of any length in bounded memory, and compute ap exactly: the rows are written to temporary files by "
+    "ranges of scores, at most 17 bytes per row, and each range is sorted. For one ranking, without weights"
 )
 _TARGET = (
     "targets. One ranking: 0 and 1, or true and false. Groups: also grades, relevant from 1. Classes: the names of the "
@@ -35,6 +43,15 @@ _BINS = (
 )
 
 
+class _Files(argparse.Action):
+    """Store the paths, and a text for messages."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:  # noqa: ARG002
+        """Store ``files`` and ``file``."""
+        namespace.files = values
+        namespace.file = values[0] if len(values) == 1 else f"{values[0]} and {len(values) - 1} more"
+
+
 def add_score(subparsers: Subparsers) -> None:
     """Add ``torch-ap score``."""
     parser = add_command(
@@ -52,6 +69,7 @@ def add_score(subparsers: Subparsers) -> None:
         "  torch-ap score ranked.jsonl --preds score --target relevant --group query -m map@10 --per-group\n"
         "  torch-ap score classes.npz --preds cat dog bird --target class --per-class --markdown\n"
         "  torch-ap score epochs.csv --preds epoch1 epoch2 epoch3 --target label --best\n"
+        "  torch-ap score 'part-*.parquet' --preds score --target label --exact\n"
         "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
     )
     _add_columns(parser)
@@ -64,6 +82,10 @@ def add_score(subparsers: Subparsers) -> None:
     parser.option("--sampling-weights", _SAMPLING_WEIGHTS, metavar="COL")
     parser.report_path("the first measure")
     parser.option("--bins", _BINS, type=int_from_2, metavar="N")
+    parser.flag("--exact", _EXACT)
+    parser.option(
+        "--spill", "folder of the temporary files (default: TMPDIR, or /tmp)", needs=("exact",), metavar="FOLDER"
+    )
     parser.forms()
     parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report", "fail_below", others=("best",))
     parser.gates("baseline")
@@ -96,7 +118,7 @@ def add_report(subparsers: Subparsers) -> None:
 
 def _add_columns(parser: Parser) -> None:
     """Add the file, its columns, and the convention."""
-    parser.option("file", _FILE, metavar="FILE")
+    parser.option("file", _FILE, metavar="FILE", nargs="+", action=_Files)
     parser.option("--format", "format of FILE (default: from its suffix)", choices=FORMATS)
     text = "scores, higher is better; several columns, or one column of lists: one ranking per class"
     parser.option("--preds", text, required=True, nargs="+", metavar="COL")

@@ -1,12 +1,15 @@
 """Shared parts of the table readers: streams, selected columns, batches of rows, and pyarrow, imported on first use."""
 
+import glob
 import io
+import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from importlib import import_module
-from pathlib import Path
-from typing import Any, NamedTuple
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +28,7 @@ class Selection(NamedTuple):
         numbers: names of the columns of numbers; text formats give the other columns as text.
     """
 
-    path: str | Path
+    path: Any
     columns: Sequence[str]
     numbers: Collection[str]
 
@@ -132,9 +135,99 @@ def flat_numbers(column: Any) -> tuple[Any, Any]:
     return column.to_numpy(zero_copy_only=False), lengths
 
 
+class RemoteFile(NamedTuple):
+    """A file of another file system, such as an object store.
+
+    Attributes:
+        system: the file system, a ``pyarrow.fs.FileSystem``.
+        path: path of the file in it.
+        uri: the path with the scheme, for messages.
+    """
+
+    system: Any
+    path: str
+    uri: str
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+Source: TypeAlias = str | Path | RemoteFile
+
+
+def files_of(source: Source, suffixes: Collection[str] | None) -> list[Source]:
+    """Return the files of a path: a file, a folder, a pattern with ``*``, or a URI of pyarrow's file systems of these.
+
+    Args:
+        source: the path or URI; "-" for standard input.
+        suffixes: suffixes of the files in a folder, without ``.gz``; None for all files. Files and folders whose names
+            begin with a point or an underscore are left out, as engines write them.
+
+    Raises:
+        ValueError: if there is no file, or the URI is invalid.
+    """
+    text, found = str(source), list[Source]()
+    if "://" in text and not isinstance(source, RemoteFile):
+        found += _remote_files(text, suffixes)
+    elif Path(text).is_dir():
+        names = (x for x in Path(text).rglob("*") if x.is_file())
+        found += sorted(x for x in names if _is_part(str(x.relative_to(text)), suffixes))
+    elif any(x in text for x in "*?[") and not Path(text).exists():
+        found += sorted(x for x in glob.glob(text, recursive=True) if Path(x).is_file())  # noqa: PTH207
+    else:
+        return [source]
+    if not found:
+        raise ValueError(f"{text}: must contain or match at least one file of a table, but has none")
+    return found
+
+
+def _remote_files(uri: str, suffixes: Collection[str] | None) -> list[RemoteFile]:
+    pyarrow()
+    fs = import_module("pyarrow.fs")
+    scheme = uri.partition("://")[0]
+    address, question, query = uri.partition("?")
+    folder, star, _ = address.partition("*")
+    root = folder.rpartition("/")[0] if star else address
+    system, path = fs.FileSystem.from_uri(f"{root}{question}{query}")
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.File:
+        return [RemoteFile(system, path, f"{scheme}://{path}")]
+    pattern = f"{path.rstrip('/')}{address[len(root) :]}"
+    selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
+    names = sorted(x.path for x in system.get_file_info(selector) if x.is_file)
+    if star:
+        any_depth = "**" in pattern
+        names = [x for x in names if fnmatchcase(x, pattern) and (any_depth or x.count("/") == pattern.count("/"))]
+    else:
+        names = [x for x in names if _is_part(x[len(path) :].lstrip("/"), suffixes)]
+    return [RemoteFile(system, x, f"{scheme}://{x}") for x in names]
+
+
+def _is_part(name: str, suffixes: Collection[str] | None) -> bool:
+    """Return whether a file in a folder is a part of a table; ``name`` is its path in the folder."""
+    path = PurePath(name)
+    if any(x.startswith((".", "_")) for x in path.parts):
+        return False
+    return suffixes is None or PurePath(path.name.lower().removesuffix(".gz")).suffix in suffixes
+
+
+def stream_size(stream: Any) -> int:
+    """Return the number of bytes of a file; of a pipe 0 or another number without a meaning."""
+    try:
+        return os.fstat(stream.fileno()).st_size
+    except OSError:  # a file of another system
+        size: int = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        return size
+
+
 @contextmanager
-def open_stream(path: str | Path) -> Iterator[Any]:
+def open_stream(path: Source) -> Iterator[Any]:
     """Open a file, or standard input, which stays open at the end."""
+    if isinstance(path, RemoteFile):
+        with io.BufferedReader(path.system.open_input_file(path.path), LONGEST_LINE) as stream:
+            yield stream
+        return
     if str(path) != STANDARD_INPUT:
         with Path(path).open("rb", buffering=LONGEST_LINE) as stream:
             yield stream

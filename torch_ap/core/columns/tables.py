@@ -15,7 +15,6 @@ Scores, targets, weights and groups from the columns of a table; every error nam
 
 import io
 import itertools
-import os
 import tokenize
 import zipfile
 import zlib
@@ -36,8 +35,11 @@ from torch_ap.core.columns.columns import Progress
 from torch_ap.core.columns.streams import (
     STANDARD_INPUT,
     Batch,
+    RemoteFile,
     Selection,
+    Source,
     distinct_values,
+    files_of,
     first_line,
     flat_numbers,
     has_pyarrow,
@@ -45,6 +47,7 @@ from torch_ap.core.columns.streams import (
     open_stream,
     pyarrow,
     seekable,
+    stream_size,
 )
 from torch_ap.core.columns.table_names import FORMATS, SUFFIXES
 from torch_ap.core.columns.table_text import json_lines, separated_values
@@ -54,7 +57,7 @@ _BROKEN = (zipfile.BadZipFile, EOFError, zlib.error, UnicodeError)  # and OSErro
 
 
 def batches(
-    path: str | Path,
+    path: Source,
     columns: Sequence[str],
     *,
     numbers: Collection[str] = (),
@@ -83,7 +86,7 @@ def batches(
     selection = Selection(path, list(dict.fromkeys(columns)), numbers)
     with open_stream(path) as stream:
         broken = (OSError, *_BROKEN, *([pyarrow().ArrowException] if has_pyarrow() else []))
-        size = os.fstat(stream.fileno()).st_size
+        size = stream_size(stream)
         try:
             for batch in _READERS[form](stream, selection):
                 yield batch
@@ -112,11 +115,11 @@ def column_names(path: str | Path) -> list[str]:
     return names
 
 
-def _suffix_form(path: str | Path) -> str:
+def _suffix_form(path: Source) -> str:
     """Return the format that the suffix of a path names."""
     if str(path) == STANDARD_INPUT:
         raise ValueError(f"--format must say what standard input is: one of {', '.join(FORMATS)}")
-    name = Path(path).name.lower().removesuffix(".gz")
+    name = Path(str(path)).name.lower().removesuffix(".gz")
     suffix = Path(name).suffix
     if suffix not in SUFFIXES:
         raise ValueError(f"{path}: must end in one of {', '.join(SUFFIXES)}, or --format must say what it is")
@@ -162,7 +165,7 @@ def _npz(stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
             yield Batch(len(parts[0]), dict(zip(selection.columns, native, strict=True)))
 
 
-def _chunks(archive: zipfile.ZipFile, name: str, path: str | Path) -> Iterator[Any]:
+def _chunks(archive: zipfile.ZipFile, name: str, path: Source) -> Iterator[Any]:
     """Yield an array of an archive in parts of several rows."""
     with archive.open(f"{name}.npy") as member:
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -194,6 +197,7 @@ _READERS: Mapping[str, Callable[..., Iterator[Any]]] = {
 }
 
 
+POS_LABEL_HINT = " (or --pos-label must say which value is positive)"
 _TRUE, _FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 _WIDER = {"u2": np.int32, "u4": np.int64, "u8": np.int64}  # torch cannot sort most unsigned numbers
 
@@ -224,7 +228,7 @@ class Table:
     """A file, the columns to read, and the meaning of its texts.
 
     Attributes:
-        path: path of the file; "-" for standard input.
+        path: path of the file, folder or pattern, or a list of them; "-" for standard input.
         preds: columns of scores.
         target: columns of targets: as many as of scores, or one.
         group: column of groups, or None.
@@ -237,7 +241,7 @@ class Table:
         labels: the different targets, as text; filled by :meth:`batches`.
     """
 
-    path: str | Path
+    path: Source | Sequence[Source]
     preds: Sequence[str]
     target: Sequence[str]
     group: str | None = None
@@ -249,6 +253,32 @@ class Table:
     groups: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     _widths: dict[str, int] = field(default_factory=dict, init=False)  # of columns of lists
+    _file: Any = field(default="", init=False)  # the file that is read, for messages
+
+    def __post_init__(self) -> None:
+        self._file = self.path
+
+    def files(self) -> list[Source]:
+        """Return all files of the table.
+
+        Raises:
+            ValueError: if a folder or pattern has no file.
+        """
+        path = self.path
+        paths = [path] if isinstance(path, str | Path | RemoteFile) else path
+        suffixes = SUFFIXES if self.form is None else None
+        return [file for path in paths for file in files_of(path, suffixes)]
+
+    def count_rows(self) -> int | None:
+        """Return the number of rows of Parquet files, from their ends; None for other formats, and for a pipe."""
+        files, rows = self.files(), 0
+        for file in files:
+            if str(file) == STANDARD_INPUT or (self.form or _suffix_form(file)) != "parquet":
+                return None
+            with open_stream(file) as stream:
+                pyarrow()
+                rows += import_module("pyarrow.parquet").ParquetFile(stream).metadata.num_rows
+        return rows
 
     def batches(self, progress: Progress | None = None) -> Iterator[Columns]:
         """Yield the rows in batches.
@@ -261,18 +291,24 @@ class Table:
         """
         numbers = [name for name in (*self.preds, self.baseline, self.weights) if name is not None]
         names = [*numbers, *self.target, *([] if self.group is None else [self.group])]
-        row = 1
-        for batch in batches(self.path, names, numbers=numbers, form=self.form, progress=progress):
-            if batch.num_rows:
-                yield self._columns(batch, row)
-                row += batch.num_rows
-        if row == 1:
-            raise ValueError(f"{self.path}: must contain rows, but has none")
+        has_rows, files = False, self.files()
+        for self._file in files:
+            row = 1
+            for batch in batches(self._file, names, numbers=numbers, form=self.form, progress=progress):
+                if batch.num_rows:
+                    yield self.convert(batch, row)
+                    row += batch.num_rows
+            has_rows = has_rows or row > 1
+        self._file = files[0] if len(files) == 1 else self.path
+        if not has_rows:
+            raise ValueError(f"{self._file}: must contain rows, but has none")
         positive = self.pos_label
         if positive is not None and len(self.labels) > 1 and not any(_is_same(x, positive) for x in self.labels):
             hint = suggest_name(positive, self.labels)
             listed = short_repr(", ".join(map(repr, sorted(self.labels))))[1:-1]
-            raise ValueError(f"{self.path}: no target is {short_repr(positive)} (--pos-label){hint}; they are {listed}")
+            raise ValueError(
+                f"{self._file}: no target is {short_repr(positive)} (--pos-label){hint}; they are {listed}"
+            )
 
     def read(self, progress: Progress | None = None) -> Columns:
         """Return all rows."""
@@ -281,7 +317,8 @@ class Table:
         joined: list[Any] = [None if column[0] is None else torch.cat(column) for column in columns]
         return Columns(*joined)
 
-    def _columns(self, batch: Any, row: int) -> Columns:
+    def convert(self, batch: Any, row: int) -> Columns:
+        """Return the columns of one batch, whose first row has the number ``row``."""
         preds = self._scores(batch, row)
         weights = None
         if self.weights is not None:
@@ -325,7 +362,7 @@ class Table:
         if self.pos_label is not None:
             return int(_is_same(text, self.pos_label))
         if text.lower() not in _TRUE + _FALSE:
-            return "must be 0 or 1 (or --pos-label must say which value is positive)"
+            return f"must be 0 or 1{POS_LABEL_HINT}"
         return int(text.lower() in _TRUE)
 
     def _numbers(self, batch: Any, name: str, row: int) -> Tensor:
@@ -334,7 +371,7 @@ class Table:
         try:
             values, lengths = flat_numbers(column)
         except TypeError as kind:
-            raise ValueError(f"{self.path}: column {short_repr(name)} must contain numbers, got {kind}") from None
+            raise ValueError(f"{self._file}: column {short_repr(name)} must contain numbers, got {kind}") from None
         shape: tuple[int, ...] = (batch.num_rows,)
         if lengths is not None:
             width = self._widths.setdefault(name, int(lengths[0]))
@@ -348,14 +385,14 @@ class Table:
         values = values.astype(_WIDER.get(values.dtype.str[1:], values.dtype)).reshape(shape)
         if np.isnan(values).any():
             place = int(np.isnan(values).reshape(batch.num_rows, -1).any(1).argmax())
-            raise ValueError(f"{self.path}, row {row + place}: column {short_repr(name)} must not contain NaN")
+            raise ValueError(f"{self._file}, row {row + place}: column {short_repr(name)} must not contain NaN")
         return torch.from_numpy(values)
 
     def _mapped(self, batch: Any, name: str, row: int, rule: Rule) -> Tensor:
         """Return the (N,) int64 results of a rule, which is called once per distinct value of a column."""
         encoded = distinct_values(self._complete_column(batch, name, row))
         if encoded is None:
-            raise ValueError(f"{self.path}: column {short_repr(name)} must contain one value per row, got lists")
+            raise ValueError(f"{self._file}: column {short_repr(name)} must contain one value per row, got lists")
         at, values = encoded
         results = np.zeros(len(values), np.int64)
         for place in np.unique(at).tolist():  # a dictionary may contain unused values
@@ -389,7 +426,7 @@ class Table:
         self._fail(name, row, "must have a value", "none (empty, NA, NaN or null)")
 
     def _fail(self, name: str, row: int, rule: str, got: Any) -> NoReturn:
-        raise ValueError(f"{self.path}, row {row}: column {short_repr(name)} {rule}, got {got}")
+        raise ValueError(f"{self._file}, row {row}: column {short_repr(name)} {rule}, got {got}")
 
 
 def _stack(columns: Sequence[Tensor]) -> Tensor:

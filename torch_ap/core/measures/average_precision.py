@@ -76,22 +76,35 @@ def _short_average_precision(curve: Any, k: int | None, denominator: str) -> Any
 @arrays.quiet
 def _average_precision(values: Any, rule: TieRule, rank: Any, denominator: str) -> Any:
     m, k = segments.as_float64(values.m), rank_per_entry(rank, values.offsets)
-    per_hit_in_top, ratio = denominator == "found" and k is not None, None
-    if (k is None and rule.is_threshold) or not _has_ties(values):
-        # equal to the general case below, in half the passes over memory
-        hits = values.hits if k is None else values.hits * (values.items_above < k)
-        plain = k is None and values.untied
-        total = values.total(values.precision) if plain else values.total_product(hits, values.precision)
-        if per_hit_in_top:
-            ratio = _divide_or_zero(total, values.total(hits))
-    else:
-        groups = _groups(values, k)
-        total = values.total(rule.precision_sum(groups))
-        if per_hit_in_top:
-            ratio = _mean_over_hits_in_top(values, groups, total, rule)
+    has_ties = not (k is None and rule.is_threshold) and _has_ties(values)
+    total, ratio = values.total(precision_sums(values, rule, k, has_ties=has_ties)), None
+    if denominator == "found" and k is not None:
+        if has_ties:
+            ratio = _mean_over_hits_in_top(values, _groups(values, k), total, rule)
+        else:
+            ratio = _divide_or_zero(total, values.total(values.hits * (values.items_above < k)))
     if ratio is not None:
         return arrays.namespace(m).where(m > 0, ratio, torch.nan)
     return total / divisor(denominator, m, rank)
+
+
+@arrays.quiet
+def precision_sums(values: Any, rule: TieRule, k: Any, *, has_ties: bool) -> Any:
+    """Return the sum of the precisions at the hits of each entry, (E,) float64.
+
+    Args:
+        values: rankings with native values.
+        rule: the tie rule.
+        k: rank after which hits do not count: an int, (E,) ranks, or None.
+        has_ties: whether an entry with several items is possible and its places matter. They do not if the group enters
+            as a whole and k is None.
+    """
+    if not has_ties:
+        # equal to the general case below, in half the passes over memory
+        if k is None and values.untied:
+            return values.precision
+        return segments.product(values.hits if k is None else values.hits * (values.items_above < k), values.precision)
+    return rule.precision_sum(_groups(values, k))
 
 
 def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:

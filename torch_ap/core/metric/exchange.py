@@ -5,14 +5,10 @@
 - An error of one process is raised by all processes, which would otherwise wait for it.
 - Sums over rankings with parts on several processes are bit-identical to the sums of one process.
 
-``numpy.add.reduceat`` adds the first value of a run to the *pairwise* sum of the others. A pairwise sum adds up to 128
-values in one order; a longer run is the sum of its first half, shortened to a multiple of 8, and of the rest, each
-halved in turn. The sum of a run is therefore the sum of the parts after a few such halvings. A part on two processes is
-sent to the first of them. The tests compare the result with NumPy.
-
-A part has at most an eighth of the mean number of values of a process, so about a sixteenth of the values are sent.
-Order-free sums (:mod:`torch_ap.core.ranking.segments`) would need no such parts, but cost a third of the time of an AP
-of 10^6 items in one process, and change the last bit of short sums.
+The sum of a run is the sum of the parts of :mod:`torch_ap.core.ranking.pairwise`. A part on two processes is sent to
+the first of them. A part has at most an eighth of the mean number of values of a process, so about a sixteenth of the
+values are sent. Order-free sums (:mod:`torch_ap.core.ranking.segments`) would need no such parts, but cost a third of
+the time of an AP of 10^6 items in one process, and change the last bit of short sums.
 """
 
 import builtins
@@ -27,7 +23,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays
 from torch_ap.core.metric import samples
-from torch_ap.core.ranking import order, segments
+from torch_ap.core.ranking import order, pairwise, segments
 from torch_ap.core.ranking.order import Array
 
 
@@ -207,7 +203,6 @@ def flag_first_copies(ranks: Ranks, ids: Tensor, key: Tensor, name: str = "targe
     return route.send_back(torch.ones_like(received, dtype=torch.bool) if is_first is None else is_first)
 
 
-_UNSPLIT = 128  # longest run that NumPy adds without halving
 _PARTS_A_RANK = 8
 
 
@@ -254,29 +249,16 @@ class RankParts:
 
 def _total(ranks: Ranks, values: Array, offsets: Tensor) -> Tensor:
     lengths = ranks.gather(offsets.diff()).numpy()
-    sizes = halved(lengths.sum(0), (_PARTS_A_RANK * ranks.size - 1).bit_length())
+    sizes = pairwise.halved(lengths.sum(0), (_PARTS_A_RANK * ranks.size - 1).bit_length())
     starts = segments.from_counts(sizes.flatten())
     # start of the values of each process in the order of all values, segment after segment
     bounds = segments.from_counts(lengths.T.flatten())
     owner = (np.searchsorted(bounds, starts[:-1], "right") - 1) % ranks.size
     mine = (owner == ranks.rank).nonzero()[0]
     parts = np.zeros(sizes.size)
-    parts[mine] = _pairwise(_gather_parts(ranks, values, bounds, starts, owner, mine), sizes.flatten()[mine])
+    parts[mine] = pairwise.sum_parts(_gather_parts(ranks, values, bounds, starts, owner, mine), sizes.flatten()[mine])
     sums = ranks.sum(torch.from_numpy(parts)).numpy().reshape(sizes.shape)
-    first, others = sums[:, 0], sums[:, 1:]
-    while others.shape[1] > 1:
-        others = others[:, ::2] + others[:, 1::2]
-    return torch.from_numpy(first + others[:, 0])
-
-
-def halved(lengths: Array, halvings: int) -> Array:
-    """Return the (S, 1 + 2^halvings) lengths of the parts of (S,) runs; the first part is the first value."""
-    sizes = np.maximum(lengths - 1, 0)[:, None]
-    for _ in range(halvings):
-        half = sizes // 2
-        left = np.where(sizes > _UNSPLIT, half - half % 8, sizes)
-        sizes = np.stack([left, sizes - left], -1).reshape(len(sizes), -1)
-    return np.concatenate([np.minimum(lengths, 1)[:, None], sizes], 1)
+    return torch.from_numpy(pairwise.join_sums(sums))
 
 
 def _gather_parts(ranks: Ranks, values: Array, bounds: Array, starts: Array, owner: Array, mine: Array) -> Array:
@@ -306,11 +288,3 @@ def _gather_parts(ranks: Ranks, values: Array, bounds: Array, starts: Array, own
     part = np.repeat(np.tile(np.arange(len(mine)), ranks.size), coming.flatten())
     ordered: Array = received[np.argsort(part, kind="stable")]
     return ordered
-
-
-def _pairwise(values: Array, sizes: Array) -> Array:
-    """Return NumPy's pairwise sum of each run; a 0 before each run makes ``reduceat`` add the whole run pairwise."""
-    starts = segments.from_counts(sizes)
-    padded = np.insert(values, starts[:-1], 0.0)
-    sums: Array = np.add.reduceat(padded, starts[:-1] + np.arange(len(sizes))) if len(sizes) else np.zeros(0)
-    return sums

@@ -280,6 +280,14 @@ def split(curve: HitCurve) -> list[HitCurve]:
     return [single_curve(ranking) for ranking in range(len(bounds) - 1)]
 
 
+def without_entries(n: int, m: int) -> HitCurve:
+    """Return one ranking of n items, of which m are relevant and none is in an entry."""
+    none = torch.zeros(0, dtype=torch.int64)
+    return HitCurve(
+        none, none, none, none, None, torch.zeros(2, dtype=torch.int64), torch.tensor([n]), torch.tensor([m])
+    )
+
+
 def one_group(curve: HitCurve, hits: Tensor) -> HitCurve:
     """Return the rankings with all items of each in one tie group, of (S,) hits."""
     kept = hits > 0
