@@ -21,6 +21,7 @@ from benchmarks.coverage import (
     labels,
     operating_points,
     perfect,
+    planning,
     queries,
     rankings,
     simultaneous,
@@ -35,7 +36,7 @@ _PARTS = {
     "weighted": weighted, "simultaneous": simultaneous, "labels": labels,
     "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
-    "chance": chance, "systems": systems, "best": best, "queries": queries, "images": images,
+    "chance": chance, "systems": systems, "best": best, "planning": planning, "queries": queries, "images": images,
     "detectors": detectors, "cuts": cuts, "equals": equals,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them

@@ -88,4 +88,4 @@ def test_the_index_has_everything_that_is_public_and_nothing_else():
         "IndexEncoder",
     }
     commands = {name for row in index for name in re.findall(r"`torch-ap (\w+)`", row[1])}
-    assert commands == {"score", "trec", "coco", "lvis", "voc"}
+    assert commands == {"score", "trec", "coco", "lvis", "voc", "plan"}

@@ -544,6 +544,14 @@ def several_systems(size, generator):
     return {"preds": torch.stack([preds, cases.scores((size,), generator), preds + target]), "target": target}
 
 
+def pilot_interval(_size, generator):
+    return {"interval": inference.mean_interval(torch.rand(30, generator=generator))}
+
+
+def pilot_comparison(_size, generator):
+    return {"comparison": inference.compare_per_query(*torch.rand(2, 30, generator=generator))}
+
+
 def several_metrics(size, generator):
     metrics = [torch_ap.MeanAveragePrecision(box_format="xywh") for _ in range(3)]
     batch = images(size, generator)
@@ -765,6 +773,8 @@ INFERENCE: dict[str, Row] = {
     "normal_precision": Row(published.normal_precision, nothing, {"n": 20, "m": 5, "t": 4}),
     "normal_recall": Row(published.normal_recall, nothing, {"n": 20, "m": 5, "t": 4}),
     "published_interval": Row(published.published_interval, pair(cases.binary)),
+    "plan_comparison": Row(inference.plan_comparison, pilot_comparison, {"units": 30, "difference": 0.1}),
+    "plan_interval": Row(inference.plan_interval, pilot_interval, {"units": 30, "half_width": [0.1, 0.05]}),
     "precision_at_k_interval": Row(inference.precision_at_k_interval, pair(cases.binary), {"top_k": 5}),
     "precision_band": Row(inference.precision_band, pair(cases.binary), few),
     "precision_posterior": Row(posteriors.precision_posterior, nothing, {"tp": 3, "fp": 2}),

@@ -16,10 +16,10 @@ from importlib import import_module
 from torch_ap._version import __version__
 from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
 from torch_ap.cli.notes import OUTPUT, note, shorten, to_option_names
-from torch_ap.cli.options import Parser, add_trec, fill_in_defaults
+from torch_ap.cli.options import Parser, add_plan, add_trec, fill_in_defaults
 from torch_ap.cli.table_options import add_report, add_score
 
-_ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc)
+_ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc, add_plan)
 _EXAMPLES = (
     "Examples:\n"
     "  torch-ap score predictions.csv --preds score --target label --interval\n"

@@ -200,6 +200,37 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("--allow-empty", "accept a run without documents")
 
 
+def add_plan(subparsers: Subparsers) -> None:
+    """Add ``torch-ap plan``."""
+    parser = add_command(
+        subparsers,
+        "plan",
+        help="how many positives, queries or images an evaluation needs",
+        description="Plan a test set from printed results of a pilot: the number of positives (or queries, or images) "
+        "for a half width of the interval, or the power of a paired comparison. The range is for the error of the "
+        "pilot.",
+        epilog="Examples:\n"
+        "  torch-ap plan --ap 0.62 --units 80 --half-width 0.05 0.02\n"
+        "  torch-ap plan --interval 0.55 0.71 --units 80 --half-width 0.02 --json\n"
+        "  torch-ap plan --difference -0.01 0.07 --units 80 --gap 0.02 --planned-units 80 200 500",
+    )
+    parser.option("--ap", "printed AP; its interval is that of Boyd, Eng & Page", type=float, metavar="AP")
+    parser.option(
+        "--interval", "printed interval of any measure in [0, 1]", type=float, nargs=2, metavar=("LOW", "HIGH")
+    )
+    text = "printed interval of the difference of two systems"
+    parser.option("--difference", text, type=float, nargs=2, metavar=("LOW", "HIGH"))
+    parser.option("--units", "positives (or queries, or images) of the pilot", type=int, required=True, metavar="N")
+    parser.option("--half-width", "half widths of the interval", type=float, nargs="+", metavar="W")
+    parser.option("--gap", "true difference that the comparison should find", type=float, metavar="D")
+    parser.option("--power", "power of the comparison (default: 0.8)", type=open_fraction, default=0.8, metavar="P")
+    text = "numbers of units whose power is printed (default: that of the pilot)"
+    parser.option("--planned-units", text, type=int, nargs="+", metavar="N")
+    text = f"nominal coverage of the printed interval (default: {CONFIDENCE_LEVEL:g})"
+    parser.option("--confidence-level", text, type=open_fraction, default=CONFIDENCE_LEVEL, metavar="LEVEL")
+    parser.forms()
+
+
 def require(is_valid: bool, rule: str, text: str) -> None:
     """Raise an error of argparse if the text of an option breaks its rule."""
     if not is_valid:

@@ -24,6 +24,7 @@ from torch_ap.inference.decisions import DecisionComparison, compare_decisions
 from torch_ap.inference.gain import normalized_average_precision_interval, precision_recall_gain_interval
 from torch_ap.inference.label_noise import noisy_average_precision_interval
 from torch_ap.inference.operating_point import OperatingPoint
+from torch_ap.inference.planning import ComparisonPlan, IntervalPlan, plan_comparison, plan_interval
 from torch_ap.inference.precision_recall import (
     precision_at_k_interval,
     precision_band,
@@ -45,9 +46,11 @@ __all__ = [
     "BestSystem",
     "ChanceTest",
     "Comparison",
+    "ComparisonPlan",
     "DecisionComparison",
     "GroupComparison",
     "Interval",
+    "IntervalPlan",
     "OperatingPoint",
     "PairwiseComparison",
     "PredictionPoweredInterval",
@@ -68,6 +71,8 @@ __all__ = [
     "mean_interval",
     "noisy_average_precision_interval",
     "normalized_average_precision_interval",
+    "plan_comparison",
+    "plan_interval",
     "precision_at_k_interval",
     "precision_band",
     "precision_recall_gain_interval",
