@@ -6,7 +6,9 @@ from torch_ap.core.base.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from torch_ap.compat.coco import COCO
+    from torch_ap.compat.coco_detection import CocoDetection
     from torch_ap.compat.coco_eval import COCOeval
+    from torch_ap.compat.coco_evaluator import CocoEvaluator
     from torch_ap.compat.install import init_as_lvis, init_as_pycocotools
     from torch_ap.compat.lvis import LVIS, LVISResults
     from torch_ap.compat.lvis_eval import LVISEval, LVISParams
@@ -17,6 +19,8 @@ __all__ = [
     "COCO",
     "LVIS",
     "COCOeval",
+    "CocoDetection",
+    "CocoEvaluator",
     "LVISEval",
     "LVISParams",
     "LVISResults",
@@ -25,6 +29,16 @@ __all__ = [
     "init_as_lvis",
     "init_as_pycocotools",
 ]
-_HOMES = ("coco", "coco_eval", "install", "lvis", "lvis_eval", "params", "relevance")
+_HOMES = (
+    "coco",
+    "coco_detection",
+    "coco_eval",
+    "coco_evaluator",
+    "install",
+    "lvis",
+    "lvis_eval",
+    "params",
+    "relevance",
+)
 
 __getattr__, __dir__ = lazy_exports(__name__, __all__, [f"compat.{home}" for home in _HOMES], ("mask",))

@@ -12,22 +12,24 @@ from torch_ap.compat.coco import COCO
 from torch_ap.compat.columns import Selection, columns_of
 from torch_ap.compat.images import accumulate_images, all_categories, images_of_matches, ious_of_images
 from torch_ap.compat.params import KINDS, Params, settings_of_params
+from torch_ap.compat.statistics import Statistics, fill, names_of
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, suggest_id
 from torch_ap.detection.inputs.images import Columns
+from torch_ap.detection.metrics.coco import MeanAveragePrecision
 from torch_ap.detection.rules.coco import match
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, settings_of
 
 __all__ = ["COCOeval", "Params"]  # as the module of pycocotools
 
 
-class COCOeval:
+class COCOeval(Statistics):
     """Evaluation of detections against ground truths.
 
     Same names and arguments as ``pycocotools.cocoeval.COCOeval``, and bit-equal results, with these differences: only
     ``summarize`` prints; ``evalImgs`` and ``ious`` are computed when they are read; the first number of ``stats`` is
-    at the last limit of ``maxDets``, where pycocotools returns -1 unless a limit is 100; a ground truth with id 0
-    counts, where pycocotools ignores its matches; invalid entries raise ValueError.
+    at the limit 100 as in pycocotools, and at the last limit without it, where pycocotools returns -1; a ground truth
+    with id 0 counts, where pycocotools ignores its matches; invalid entries raise ValueError.
 
     Args:
         cocoGt: the ground truths: :class:`torch_ap.compat.COCO` or another object with its methods, such as
@@ -145,8 +147,13 @@ class COCOeval:
             **results,
         }
 
-    def summarize(self) -> None:
-        """Print COCO's numbers, and store them in ``stats``; -1 where a number is undefined."""
+    def summarize(self, confidence_level: float | None = None) -> None:
+        """Print COCO's numbers, and store them in ``stats``; -1 where a number is undefined.
+
+        Args:
+            confidence_level: level of an interval of the first number, which is printed after the numbers; None for no
+                interval. :meth:`confidence_interval` has more options.
+        """
         if not self.eval:
             raise RuntimeError("call `accumulate()` before `summarize()`")
         limits = list(self.params.maxDets)
@@ -156,11 +163,49 @@ class COCOeval:
             rows = [(kind, *cut, last) for kind in ("precision", "recall") for cut in cuts]
         else:
             sizes = ("small", "medium", "large")
-            rows = [("precision", *cut, last) for cut in ((None, "all"), (0.5, "all"), (0.75, "all"))]
+            first = 100 if 100 in limits else last
+            rows = [
+                ("precision", None, "all", first),
+                ("precision", 0.5, "all", last),
+                ("precision", 0.75, "all", last),
+            ]
             rows += [("precision", None, size, last) for size in sizes]
             rows += [("recall", None, "all", most) for most in (limits[0], limits[min(1, len(limits) - 1)], last)]
             rows += [("recall", None, size, last) for size in sizes]
         self.stats = np.array([self._print_number(*row) for row in rows])
+        if confidence_level is not None:
+            interval = self.confidence_interval(confidence_level)
+            low, high = float(interval.low), float(interval.high)
+            print(f" {confidence_level:.0%} interval of the first number: {low:0.3f} to {high:0.3f}")
+
+    def to_metric(self) -> MeanAveragePrecision:
+        """Return the evaluated images as a metric, which has further methods; labels are category ids.
+
+        Raises:
+            RuntimeError: before ``evaluate``, and after ``evalImgs`` has been replaced.
+        """
+        if self._numbers is None:
+            raise RuntimeError("call `evaluate()` in this process before this method")
+        params, settings = self._paramsEval, self._numbers.settings
+        metric = MeanAveragePrecision(
+            "xywh",
+            params.iouType,
+            list(settings.thresholds),
+            list(settings.levels),
+            average="macro" if params.useCats else "micro",
+            class_names=names_of(self.cocoGt.loadCats(self.cocoGt.getCatIds())),
+            sigmas=settings.sigmas if params.iouType == "keypoints" else None,
+            use_given_area=True,
+            diagnose=False,
+        )
+        metric.max_detection_thresholds = list(settings.limits)
+        ranges = dict(zip(params.areaRngLbl, params.areaRng, strict=True))
+        fill(metric, self._columns, params.catIds, ranges, settings.limits)
+        return metric
+
+    def _image_ids(self) -> list[Any]:
+        ids: list[Any] = self._paramsEval.imgIds
+        return ids
 
     def _print_number(self, kind: str, threshold: float | None, area: str, limit: int) -> float:
         """Print and return one number."""

@@ -15,12 +15,14 @@ from torch_ap.compat.columns import Selection, columns_of
 from torch_ap.compat.images import all_categories, images_of_matches, ious_of_images
 from torch_ap.compat.lvis import LVIS, LVISResults
 from torch_ap.compat.params import settings_of_params
+from torch_ap.compat.statistics import Statistics, fill, names_of
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr, suggest_id
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.files.entries import Entries
 from torch_ap.detection.inputs.federated import KEYS
 from torch_ap.detection.inputs.images import Columns
+from torch_ap.detection.metrics.lvis import LVISMeanAveragePrecision
 from torch_ap.detection.rules.coco import match
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
 from torch_ap.detection.rules.lvis import lvis_settings_of
@@ -85,7 +87,7 @@ class _Evaluation(dict[str, Any]):
         return self[key]
 
 
-class LVISEval:
+class LVISEval(Statistics):
     """Evaluation of detections against the ground truths of LVIS.
 
     Same names and arguments as ``lvis.LVISEval``, and bit-equal results, with these differences: ``eval_imgs``,
@@ -261,6 +263,34 @@ class LVISEval:
             values = values[..., group, :]
         defined = values[values > -1]
         return float(np.mean(defined)) if len(defined) else -1
+
+    def to_metric(self) -> LVISMeanAveragePrecision:
+        """Return the evaluated images as a metric, which has further methods; labels are category ids.
+
+        Raises:
+            RuntimeError: before ``evaluate``.
+        """
+        if self._numbers is None:
+            raise RuntimeError("call `evaluate()` before this method")
+        params, settings = self._coco_params, self._numbers.settings
+        metric = LVISMeanAveragePrecision(
+            "xywh",
+            params.iouType,
+            iou_thresholds=list(settings.thresholds),
+            rec_thresholds=list(settings.levels),
+            max_detections=_NO_LIMIT,
+            class_names=names_of(list(self.lvis_gt.cats.values())),
+            use_given_area=True,
+            diagnose=False,
+        )
+        fill(
+            metric, self._columns, params.catIds, dict(zip(params.areaRngLbl, params.areaRng, strict=True)), [_NO_LIMIT]
+        )
+        return metric
+
+    def _image_ids(self) -> list[Any]:
+        ids: list[Any] = self._coco_params.imgIds
+        return ids
 
     def run(self) -> None:
         """Evaluate, accumulate and summarize."""

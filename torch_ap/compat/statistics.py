@@ -1,0 +1,92 @@
+"""Intervals, comparisons, errors and reports of an evaluation, by the methods of the metrics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torch_ap.core.base.messages import raise_invalid
+from torch_ap.detection.errors.operating_points import OperatingPoints
+from torch_ap.detection.errors.tide import DetectionErrors
+from torch_ap.detection.inputs.federated import KEYS
+from torch_ap.detection.inputs.images import Columns
+from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.inference.record import Comparison, Interval
+
+__all__ = ["Statistics", "fill", "names_of"]
+
+_LABELS = ("detection_labels", "ground_truth_labels", *KEYS)
+
+
+class Statistics:
+    """Abstract: methods that neither pycocotools nor lvis has, for evaluations that :meth:`to_metric` converts."""
+
+    def to_metric(self) -> CocoMetric:
+        """Return the evaluated images as a metric, with all its methods; ``evaluate`` must come first."""
+        raise NotImplementedError
+
+    def _image_ids(self) -> list[Any]:
+        """Return the ids of the evaluated images."""
+        raise NotImplementedError
+
+    def confidence_interval(self, *args: Any, **options: Any) -> Interval:
+        """Return a confidence interval of mAP; see :meth:`torch_ap.MeanAveragePrecision.confidence_interval`."""
+        return self.to_metric().confidence_interval(*args, **options)
+
+    def compare(self, other: "Statistics", **options: Any) -> Comparison:
+        """Compare this detector with another on the same images; see :meth:`torch_ap.MeanAveragePrecision.compare`."""
+        if not isinstance(other, Statistics):
+            raise_invalid("other", "must be an evaluation of the same class", other, TypeError)
+        metrics = self.to_metric(), other.to_metric()
+        if self._image_ids() != other._image_ids():
+            raise ValueError("`other` must be an evaluation of the same images")
+        return metrics[0].compare(metrics[1], **options)
+
+    def errors(self, *args: Any, **options: Any) -> DetectionErrors:
+        """Return the errors by kind (TIDE); see :meth:`torch_ap.MeanAveragePrecision.errors`."""
+        return self.to_metric().errors(*args, **options)
+
+    def operating_points(self, *args: Any, **options: Any) -> OperatingPoints:
+        """Return the best score thresholds; see :meth:`torch_ap.MeanAveragePrecision.operating_points`."""
+        return self.to_metric().operating_points(*args, **options)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write one page with all results; see :func:`torch_ap.report`. ``other`` is another evaluation."""
+        from torch_ap.reports.write import report  # imports all domains
+
+        if isinstance(options.get("other"), Statistics):
+            options["other"] = options["other"].to_metric()
+        return report(self.to_metric(), path, **options)
+
+
+def fill(
+    metric: CocoMetric,
+    columns: Columns,
+    categories: Sequence[Any],
+    ranges: Mapping[str, Sequence[float]],
+    limits: Sequence[int],
+) -> None:
+    """Fill an empty metric with the images of an evaluation.
+
+    Args:
+        metric: the metric.
+        columns: the images, with indices into ``categories`` as labels.
+        categories: ids of the categories; if some are not integers, the labels remain indices.
+        ranges: bounds of the area ranges by name.
+        limits: limits on the detections.
+    """
+    areas = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+    metric._settings = replace(metric._settings, areas=areas, limits=tuple(limits))
+    if all(isinstance(category, int) for category in categories):
+        ids = torch.tensor(list(categories), dtype=torch.int64)
+        columns = columns | {name: ids[columns[name]] for name in _LABELS if name in columns}
+    metric._add(columns, None, None)
+
+
+def names_of(categories: Sequence[Mapping[str, Any]]) -> dict[int, str] | None:
+    """Return the names of categories; None if any has no name or no integer as its id."""
+    names = {category["id"]: category.get("name") for category in categories}
+    valid = all(isinstance(key, int) and isinstance(name, str) for key, name in names.items())
+    return {key: str(name) for key, name in names.items()} if valid and names else None
