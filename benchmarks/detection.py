@@ -49,7 +49,7 @@ from torch_ap.detection.functions import coco_mean_average_precision
 
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]
 THREADED = ("boxes", "density", "shapes", "lvis")
-PARTS = (*THREADED, "updates", "cuts", "errors", "slices", "weak", "memory", "sync")
+PARTS = (*THREADED, "evaluators", "updates", "cuts", "errors", "slices", "weak", "memory", "sync")
 DENSE = "dense, 200 with 1,000 of one class"
 LONGEST = 5.0  # seconds; slower contenders run once
 BATCH = 50
@@ -103,6 +103,17 @@ def print_functions(sets: Sequence[tuple[str, Scenes, list[int] | None]], timer:
             for name in peers
             if name != "pycocotools" or what not in slow
         }
+        print_peer_row(what, timer(contenders), names)
+
+
+def print_evaluators(sets: Sequence[tuple[str, Scenes]], timer: Timer) -> None:
+    """Print the time of each package's own ``COCOeval`` on loaded data: evaluate, accumulate and summarize."""
+    names = ["metric, with updates", *detection_peers.installed()]
+    print_peer_head("COCOeval of loaded data", "images", names)
+    for what, scenes in sets:
+        files = detection_peers.box_annotations(scenes)
+        contenders = {name: detection_peers.peer(name, *files, "bbox") for name in ("torch_ap", *names[1:])}
+        contenders[names[0]] = epoch(MeanAveragePrecision("xywh"), scenes)
         print_peer_row(what, timer(contenders), names)
 
 
@@ -228,6 +239,7 @@ def print_tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, e
         "density": lambda: print_functions(crowded, timer, [what for what, *_ in crowded]),
         "shapes": lambda: detection_shapes.print_tables([50] if quick else [500, 2000], timer),
         "lvis": lambda: detection_lvis.print_table(sizes, timer),
+        "evaluators": lambda: print_evaluators([(f"{x:,}", like_coco(x)) for x in sizes], timer),
         "updates": lambda: print_metrics([scenes[:2] for scenes in _boxes(True)][: 1 if quick else 2], timer),
         "cuts": lambda: detection_cuts.print_table(sizes, rounds),
         "errors": lambda: detection_errors.print_tables(sizes if quick else [50, *sizes], rounds),

@@ -26,6 +26,8 @@ PEERS = {  # module and class of the evaluation, and the module of its `COCO`; a
     "pycocotools": ("pycocotools.cocoeval", "COCOeval", "pycocotools.coco"),
 }
 
+_OWN = ("torch_ap.compat", "COCOeval", "torch_ap.compat")
+
 
 def installed() -> list[str]:
     """Return the names of the installed peers."""
@@ -100,8 +102,8 @@ def peer(
     kind: str,
     limits: list[int] | None = None,
 ) -> Callable[[], None]:
-    """Return the evaluation of a peer. The images are loaded before."""
-    evaluation, evaluator, data = PEERS[name]
+    """Return the evaluation of a peer, or of `torch_ap.compat` for another name. The images are loaded before."""
+    evaluation, evaluator, data = PEERS.get(name, _OWN)
     with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "truths.json")
         path.write_text(json.dumps(truths))

@@ -109,13 +109,8 @@ def merge(rleObjs: Sequence[Code], intersect: bool = False) -> Code:
     decoded = _decoded(rleObjs)
     if len(decoded) == 1:
         return _codes(decoded.edges, decoded.lengths, decoded.size)[0]
-    changes = 1 - 2 * (np.arange(len(decoded.edges)) % 2)
-    order = np.argsort(decoded.edges.numpy(), kind="stable")
-    places, depth = decoded.edges.numpy()[order], changes[order].cumsum()
-    last = np.flatnonzero(np.diff(places, append=-1))  # the depth after all changes at a place
-    inside = depth[last] >= (len(decoded) if intersect else 1)
-    changed = np.flatnonzero(inside != np.concatenate([[False], inside[:-1]]))
-    edges = torch.from_numpy(places[last][changed].copy())
+    least = len(decoded) if intersect else 1
+    edges = torch.from_numpy(polygons.edges_of_union(decoded.edges.numpy(), least))
     return _codes(edges, torch.tensor([len(edges)]), decoded.size)[0]
 
 

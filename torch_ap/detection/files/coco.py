@@ -56,8 +56,7 @@ def read_coco(annotations: Any, results: Any, iou_type: str = "bbox") -> CocoDat
         results: path of a JSON list of detections: ``image_id``, ``category_id``, ``score``, and ``bbox``,
             ``segmentation`` or ``keypoints``; or of an object with that list as ``annotations``. Or its content as a
             list or dict, a ``COCO`` object, or a table (pandas, Polars, Arrow) with a row per detection.
-        iou_type: "bbox", "segm" or "boundary" for masks, or "keypoints". Polygons need pycocotools (extra:
-            ``detection``).
+        iou_type: "bbox", "segm" or "boundary" for masks, or "keypoints".
 
     Returns:
         The content of the files. ``area`` of a ground truth is the area in the annotation, if it has one, else the area
@@ -74,7 +73,6 @@ def read_coco(annotations: Any, results: Any, iou_type: str = "bbox") -> CocoDat
             a mask of another size than its image; keypoints that are not triples of finite numbers, equally many in
             every entry, whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of
             fewer than three points, or far outside its image. The message names file and entry.
-        ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
         >>> import json, pathlib, tempfile

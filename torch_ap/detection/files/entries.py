@@ -24,7 +24,7 @@ from torch_ap.core.base.class_names import is_whole
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, suggest_id
 from torch_ap.core.columns import literals
 from torch_ap.core.columns import text as text_files
-from torch_ap.detection.shapes import run_lengths
+from torch_ap.detection.shapes import polygons, run_lengths
 from torch_ap.detection.shapes.run_lengths import DecodedMasks, Size
 
 Entry: TypeAlias = Mapping[str, Any]
@@ -389,7 +389,6 @@ def decode(listed: Entries, counts: Tensor, images: Entries) -> list[DecodedMask
 
     Raises:
         ValueError: for an invalid mask, or one of another size than its image, naming file and entry.
-        ModuleNotFoundError: for polygons without pycocotools.
     """
     ends = np.cumsum([0, *counts.tolist()]).tolist()
     sizes = [_image_size(images, image) if count else None for image, count in enumerate(counts.tolist())]
@@ -443,11 +442,18 @@ def _code(listed: Entries, row: int, size: Size | None, images: Entries, image: 
     for polygon in mask:
         if fault := _fault(polygon, size):
             raise ValueError(f"{name}: '{_KEY}' must contain polygons, {fault}, got {short_repr(polygon)}")
-    try:
+    return _code_of_polygons(mask, size)
+
+
+def _code_of_polygons(listed: Sequence[Sequence[float]], size: Size) -> Any:
+    """Return the run-length code of the union of polygons."""
+    with suppress(ModuleNotFoundError):  # pycocotools returns the same code in a tenth of the time
         from pycocotools import mask as coco_mask
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("polygons need pycocotools: pip install pycocotools (extra `detection`)") from None
-    return coco_mask.merge(coco_mask.frPyObjects(mask, *size))
+
+        return coco_mask.merge(coco_mask.frPyObjects(listed, *size))
+    edges = np.concatenate([polygons.edges_of_polygon(polygon, *size) for polygon in listed])
+    union = torch.from_numpy(polygons.edges_of_union(edges))
+    return run_lengths.encode(union, torch.tensor([len(union)]), torch.tensor([size]))[0]
 
 
 def _fault(polygon: Any, size: Size) -> str | None:

@@ -51,7 +51,7 @@ def read_lvis(annotations: Any, results: Any, iou_type: str = "bbox") -> LvisDat
             ``not_exhaustive_category_ids``, categories ``frequency``, and annotations ``area``.
         results: list of detections in any of the forms there: ``image_id``, ``category_id``, ``score``, and ``bbox``
             or ``segmentation``.
-        iou_type: "bbox", or "segm" or "boundary" for masks. Polygons need pycocotools (extra: ``detection``).
+        iou_type: "bbox", or "segm" or "boundary" for masks.
 
     Returns:
         The content of the files, for ``LVISMeanAveragePrecision("xywh", use_given_area=True)``. The area of a detection
@@ -61,7 +61,6 @@ def read_lvis(annotations: Any, results: Any, iou_type: str = "bbox") -> LvisDat
         ValueError: as in :func:`torch_ap.files.read_coco`; for a missing field, an unknown category in a list, a
             negative area, and a negative category that has an annotation in the image or is in its other list.
             The message names file and entry.
-        ModuleNotFoundError: for polygons without pycocotools.
 
     Example:
         >>> import json, pathlib, tempfile

@@ -38,6 +38,22 @@ def edges_of_polygon(corners: Sequence[float], height: int, width: int) -> Array
     return _without_empty_runs(places)
 
 
+def edges_of_union(edges: Array, least: int = 1) -> Array:
+    """Return the edges of the pixels that at least some of several masks contain.
+
+    Args:
+        edges: (E,) int64, the edges of masks of one size, one mask after the other.
+        least: the number of masks that must contain a pixel: 1 for the union, all of them for the intersection.
+    """
+    order = np.argsort(edges, kind="stable")
+    places, depth = edges[order], (1 - 2 * (order % 2)).cumsum()  # an edge begins a run, and the next one ends it
+    last = np.flatnonzero(np.diff(places, append=-1))  # the depth after all changes at a place
+    inside = depth[last] >= least
+    changed = np.flatnonzero(inside != np.concatenate([[False], inside[:-1]]))
+    out: Array = places[last][changed]
+    return out
+
+
 def _outline(corners: Array) -> tuple[Array, Array]:
     """Return x and y of all fine points along the closed outline of (P, 2) fine corners."""
     start, stop = corners, np.roll(corners, -1, 0)
