@@ -61,7 +61,7 @@ def from_metrics():
     yield from (first.operating_points(), first.confusion_matrix(), first.errors(), first.lrp())
     binary = torch_ap.BinaryAveragePrecision(bins=8)
     binary.update(torch.rand(20, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2)
-    yield from (binary.bounds(), binary.curve().operating_point())
+    yield from (binary.bounds(), binary.curve().operating_point(), binary.curve().precision_recall_gain())
     qrels, run = {"q": {"a": 1}, "r": {"b": 1}}, {"q": {"a": 0.5, "b": 0.7}, "r": {"b": 0.3}}
     yield torch_ap.evaluate(qrels, run, ["AP"])
     yield torch_ap.evaluate(qrels, measures=["AP", "P@1"], runs={"first": run, "second": run})

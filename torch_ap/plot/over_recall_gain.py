@@ -31,7 +31,7 @@ def precision_recall_gain(curves: Curves, *, ax: "Axes | None" = None, class_nam
         ModuleNotFoundError: without matplotlib (extra: ``plot``).
         TypeError, ValueError: for an invalid argument.
 
-    Equals :meth:`Curve.precision_recall_gain`.
+    Equals ``Curve.precision_recall_gain()``.
 
     Source: Flach & Kull (2015), figure 2.
 
