@@ -536,3 +536,59 @@ def test_several_lists_show_all_categories_of_one_name(form, tmp_path, capsys):
             "| cat | -1.0000 ",
             "| cat | +1.0000 ",
         ]
+
+
+def test_subsets_and_one_category_are_those_of_pycocotools(files, run_command, capsys):
+    coco, evaluation = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.cocoeval")
+    listed = [{**x, "id": at, "iscrowd": 0} for at, x in enumerate(files["truth"]["annotations"], 1)]
+    pathlib.Path("truth.json").write_text(json.dumps({**files["truth"], "annotations": listed}))
+    truth, three = coco.COCO("truth.json"), {"catIds": [1, 2], "imgIds": [110, 111, 112]}
+    for words, parameters in (
+        (("--img-ids", "100,103,101,109"), {"imgIds": [100, 101, 103, 109]}),
+        (("--cat-ids", "2"), {"catIds": [2]}),
+        (("--img-ids", "104,105", "--cat-ids", "1,9"), {"imgIds": [104, 105], "catIds": [1, 9]}),
+        (("--no-cats",), {"useCats": 0}),
+        (("--no-cats", "--cat-ids", "1,2", "--img-ids", "110,111,112"), {"useCats": 0, **three}),
+    ):
+        theirs = evaluation.COCOeval(truth, truth.loadRes("a.json"), "bbox")
+        for name, value in parameters.items():
+            setattr(theirs.params, name, value)
+        theirs.evaluate()
+        theirs.accumulate()
+        theirs.summarize()
+        capsys.readouterr()
+        found = run_command("coco", "truth.json", "a.json", *words, "--json")
+        assert list(found.values())[:12] == pytest.approx(theirs.stats.tolist())
+    text = run_command("coco", "truth.json", "a.json", "--cat-ids", "2", "--per-class", "--csv")
+    assert {line.split(",")[1] for line in text.splitlines()[1:]} == {"all", "dog"}
+    for words, part in (
+        (("--img-ids", "99"), "--img-ids: truth.json has no '99'; known are 100, 101, 102, ..."),
+        (("--cat-ids", "1,1"), "--cat-ids: must be different ids with commas between them, got '1,1'"),
+        (("--cat-ids", "1,,2"), "must be different ids"),
+        (("--no-cats", "--per-class"), "--per-class has no meaning with --no-cats"),
+        (("--no-cats", "--errors"), "--errors has no meaning with --no-cats"),
+    ):
+        assert part in run_command("coco", "truth.json", "a.json", *words, status=2)
+
+
+def test_masks_of_a_subset(tmp_path, monkeypatch, run_command):
+    monkeypatch.chdir(tmp_path)
+    square = [[5, 5, 5, 15, 15, 15, 15, 5]]
+    truths = [
+        {"id": 2 * image + category, "image_id": image, "category_id": category, "segmentation": square, "area": 100}
+        for image in (1, 2)
+        for category in (1, 2)
+    ]
+    images = [{"id": x, "width": 30, "height": 30} for x in (1, 2)]
+    write = {"images": images, "annotations": truths, "categories": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]}
+    pathlib.Path("t.json").write_text(json.dumps(write))
+    found = [{**x, "score": 0.5} for x in truths if (x["image_id"], x["category_id"]) != (1, 2)]
+    pathlib.Path("r.json").write_text(json.dumps(found))
+    for words, value in (
+        ((), 0.75),
+        (("--img-ids", "2"), 1.0),
+        (("--cat-ids", "1"), 1.0),
+        (("--cat-ids", "2"), 0.505),
+    ):
+        got = run_command("coco", "t.json", "r.json", "--iou-type", "segm", *words, "--json")["map"]
+        assert got == pytest.approx(value, abs=0.005)

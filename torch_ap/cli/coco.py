@@ -1,7 +1,7 @@
 """``torch-ap coco``: numbers of COCO for results files."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,11 +12,13 @@ from torch_ap.cli.detectors import Paths, Result, evaluate, gates_of_lists
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
+from torch_ap.cli.options import option_of
 from torch_ap.cli.tables import Part, Report
 from torch_ap.core.base.class_names import ClassNames, label_names
+from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.files import lvis
-from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results
+from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results, select
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco import CocoMetric
@@ -41,6 +43,15 @@ def run(args: argparse.Namespace) -> int:
     for text in file_notes.annotation_notes(annotations, "COCO", "iscrowd"):
         note(f"{args.annotations}: {text}")
     _check_sigmas(args, args.annotations, annotations.target)
+    images = _ids_of(args.img_ids, annotations.images, "--img-ids", args.annotations)
+    categories = _ids_of(args.cat_ids, annotations.class_names, "--cat-ids", args.annotations)
+    for option in ("per_class", "errors", "operating_points") if args.no_cats else ():
+        if getattr(args, option):
+            raise ValueError(f"{option_of(option)} has no meaning with --no-cats, which has one category")
+
+    def read(path: str) -> CocoData:
+        data = read_results(annotations, path)
+        return data if images is None and categories is None else select(data, images, categories)
 
     def metric_of(data: CocoData, path: str) -> MeanAveragePrecision:
         _check_sigmas(args, path, data.preds)
@@ -49,19 +60,26 @@ def run(args: argparse.Namespace) -> int:
             args.iou_type,
             args.iou_thresholds,
             max_detection_thresholds=args.max_detections,
+            average="micro" if args.no_cats else "macro",
             area_ranges=args.areas,
             sigmas=args.sigmas,
             use_given_area=True,
-            match="compute" if args.report or args.errors else "update",  # only these need the shapes
+            match="compute" if args.report or args.errors or args.no_cats else "update",  # only these need the shapes
             diagnose=False,  # file_notes names causes
         )
         metric.warn_on_many_detections = False
         return metric
 
     similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
-    return evaluate_results(
-        args, paths, annotations, lambda path: read_results(annotations, path), metric_of, CocoLayout, similarity
-    )
+    return evaluate_results(args, paths, annotations, read, metric_of, CocoLayout, similarity, images)
+
+
+def _ids_of(listed: Sequence[str] | None, known: Iterable[Any], option: str, path: str) -> list[Any] | None:
+    """Return the ids of an option, in the type of the file; None without the option."""
+    by_text = {str(x): x for x in known}
+    for unknown in (x for x in listed or () if x not in by_text):
+        raise ValueError(f"{option}: {path} has no {short_repr(unknown)}{suggest_id(unknown, by_text.values())}")
+    return None if listed is None else [by_text[x] for x in listed]
 
 
 def evaluate_results(
@@ -72,6 +90,7 @@ def evaluate_results(
     metric_of: Callable[[Any, str], Any],
     layout_of: Callable[[Any], "CocoLayout"],
     similarity: str = "an IoU",
+    images: Sequence[Any] | None = None,
 ) -> int:
     """Evaluate results files, print, and return the exit status, for COCO and LVIS.
 
@@ -83,8 +102,10 @@ def evaluate_results(
         metric_of: returns the metric for the data of a path, before its update.
         layout_of: returns the layout for a metric.
         similarity: name of the similarity in a note.
+        images: ids of the evaluated images; None for all.
     """
     class_names = annotations.class_names
+    evaluated = [x for x in annotations.images if images is None or x in images]
 
     def updated_metric(path: str) -> Any:
         data = read(path)
@@ -106,7 +127,7 @@ def evaluate_results(
             table["name"] = label_names(torch.tensor(table["class"], dtype=torch.int64), class_names)
         return Result(values, table.get("class", []), table)
 
-    metrics, results = evaluate(args, paths, updated_metric, result_of, annotations.images, class_names)
+    metrics, results = evaluate(args, paths, updated_metric, result_of, evaluated, class_names)
     return write(args, paths, metrics, results, layout_of(next(iter(metrics.values()))), class_names)
 
 

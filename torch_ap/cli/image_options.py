@@ -42,6 +42,9 @@ def add_coco(subparsers: Subparsers) -> None:
     )
     text = "OKS sigma of each keypoint, comma-separated (default: the 17 of COCO)"
     parser.option("--sigmas", text, type=numbers, metavar="S,S,...")
+    parser.option("--img-ids", "ids of the images to evaluate (default: all)", type=ids, metavar="ID,ID,...")
+    parser.option("--cat-ids", "ids of the categories to evaluate (default: all)", type=ids, metavar="ID,ID,...")
+    parser.flag("--no-cats", "evaluate all objects as one category, as params.useCats = 0 in pycocotools")
     text = "limits on the detections per image and category; AP uses the last (default: 1,10,100; keypoints: 20)"
     parser.option("--max-detections", text, type=distinct_positive_ints, metavar="N,N,...")
     _add_outputs(parser, "RESULTS", "list of detections", "image ids", f"add a table by category, {_NAN_CLASS}")
@@ -199,6 +202,13 @@ def fractions(text: str) -> list[float]:
     values = numbers(text)
     distinct = all(high - low > _THRESHOLD_TOLERANCE for low, high in pairwise(sorted(values)))
     require(all(0 <= x <= 1 for x in values) and distinct, "must be different numbers in [0, 1]", text)
+    return values
+
+
+def ids(text: str) -> list[str]:
+    """Return distinct comma-separated ids as text."""
+    values = [part.strip() for part in text.split(",")]
+    require(all(values) and len(set(values)) == len(values), "must be different ids with commas between them", text)
     return values
 
 

@@ -199,6 +199,51 @@ def read_results(data: CocoAnnotations, results: Any) -> CocoData:
     return CocoData(preds, target, data.images, data.class_names, sizes)
 
 
+def select(data: CocoData, images: Sequence[Any] | None, categories: Sequence[int] | None) -> CocoData:
+    """Return the data of some images and categories, as ``params.imgIds`` and ``catIds`` in pycocotools.
+
+    Args:
+        data: the data.
+        images: ids of the images; None for all.
+        categories: ids of the categories; None for all.
+    """
+    kept = torch.tensor([images is None or x in images for x in data.images], dtype=torch.bool)
+    labels = None if categories is None else torch.tensor(list(categories), dtype=torch.int64)
+    names = {x: name for x, name in data.class_names.items() if categories is None or x in categories}
+    return CocoData(
+        _select_side(data.preds, kept, labels),
+        _select_side(data.target, kept, labels),
+        [x for x, keep in zip(data.images, kept.tolist(), strict=True) if keep],
+        names,
+        None if data.sizes is None else data.sizes[kept],
+    )
+
+
+def _select_side(side: Images, images: Tensor, labels: Tensor | None) -> Images:
+    """Return the rows of some images, (B,) bool, and labels."""
+    if isinstance(side, Mapping):
+        owner = torch.arange(len(images)).repeat_interleave(side["counts"])
+        keep = images[owner] & _has_label(side, labels)
+        counts = torch.bincount(owner[keep], minlength=len(images))[images]
+        return {key: counts if key == "counts" else column[keep] for key, column in side.items()}
+    chosen = [image for image, keep in zip(side, images.tolist(), strict=True) if keep]
+    if labels is None:
+        return chosen
+    return [{key: _pick(column, _has_label(image, labels)) for key, column in image.items()} for image in chosen]
+
+
+def _has_label(side: Mapping[str, Any], labels: Tensor | None) -> Tensor:
+    own: Tensor = side["labels"]
+    return torch.ones_like(own, dtype=torch.bool) if labels is None else torch.isin(own, labels)
+
+
+def _pick(column: Any, keep: Tensor) -> Any:
+    """Return the entries of a column of one image; masks are a sequence of run-length codes."""
+    if isinstance(column, Tensor):
+        return column[keep]
+    return [x for x, is_kept in zip(column, keep.tolist(), strict=True) if is_kept]
+
+
 def _list_of_results(results: Any, path: str) -> Entries:
     """Return the detections: a list, or ``annotations`` with scores."""
     annotations = results.get("annotations") if isinstance(results, dict) else None
