@@ -1,8 +1,5 @@
 """Dask, Ray and Spark return the results of one process."""
 
-import dataclasses
-import os
-import pathlib
 import warnings
 
 import numpy as np
@@ -14,7 +11,6 @@ import torch_ap
 from tests.support import engines
 from tests.support.each import each
 from torch_ap.engines.jobs import ColumnNames
-from torch_ap.engines.metrics import ItemJob
 from torch_ap.functional import binary_average_precision
 
 ROWS = 1_000_000
@@ -179,23 +175,9 @@ def check_no_rows(engine):
     assert np.isnan(engine.module.evaluate_queries(data, "map", "score", "label", "query").to_dict()["map"])
 
 
-@dataclasses.dataclass(frozen=True)
-class KilledOnce(ItemJob):
-    """A job whose process ends at the first partition with rows."""
-
-    flag: str = ""
-
-    def partial(self, batches, partition):
-        batches = [x for x in batches if x.num_rows]
-        if batches and not pathlib.Path(self.flag).exists():
-            pathlib.Path(self.flag).touch()
-            os._exit(1)
-        return super().partial(batches, partition)
-
-
 def check_killed_worker(engine, folder):
     columns = ColumnNames.from_arguments("score", "label")
-    job = KilledOnce(AP(bins="adaptive"), columns, str(folder / "killed"))
+    job = engines.KilledOnce(AP(bins="adaptive"), columns, str(folder / "killed"))
     frames = engines.split(SMALL, SMALL_SIZES)
     found = job.finish(engine.reduce(engine.data(frames), job, columns.names))
     assert (folder / "killed").exists()
@@ -205,7 +187,7 @@ def check_killed_worker(engine, folder):
 CHECKS = {name: check for name, check in vars().items() if name.startswith("check_")}
 
 
-@pytest.fixture(scope="module", params=[engines.Dask, engines.Spark], ids=lambda kind: kind.__name__)
+@pytest.fixture(scope="module", params=[engines.Dask, engines.Ray, engines.Spark], ids=lambda kind: kind.__name__)
 def engine(request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

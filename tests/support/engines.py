@@ -1,6 +1,7 @@
 """Real engines of small size for tests: Dask and Ray with two processes, and Spark in local mode."""
 
 import contextlib
+import dataclasses
 import logging
 import os
 import pathlib
@@ -9,6 +10,8 @@ import shutil
 import pandas as pd
 import pyarrow as pa
 import pytest
+
+from torch_ap.engines.metrics import ItemJob
 
 JAVA_REQUIRED = os.environ.get("TORCH_AP_TEST_JAVA") == "required"  # as in CI, which installs a runtime
 
@@ -146,6 +149,20 @@ class Spark:
     def close(self):
         """Stop Java."""
         self.session.stop()
+
+
+@dataclasses.dataclass(frozen=True)
+class KilledOnce(ItemJob):
+    """A job whose process ends at the first partition with rows."""
+
+    flag: str = ""
+
+    def partial(self, batches, partition):
+        batches = [x for x in batches if x.num_rows]
+        if batches and not pathlib.Path(self.flag).exists():
+            pathlib.Path(self.flag).touch()
+            os._exit(1)
+        return super().partial(batches, partition)
 
 
 _BOXES = pa.struct(

@@ -102,8 +102,8 @@ def _reduce(data: Any, job: Job) -> bytes:
         state = job.partial(batches, _partition_name())
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([state], "binary")], ["state"])
 
-    states = data.mapInArrow(partial, "state binary").rdd.map(lambda row: bytes(row.state))
-    with task_errors():
+    with task_errors():  # with adaptive execution, `rdd` runs the stages before it
+        states = data.mapInArrow(partial, "state binary").rdd.map(lambda row: bytes(row.state))
         return states.treeReduce(job.merge) if states.getNumPartitions() else job.partial([], "")
 
 
