@@ -212,13 +212,15 @@ def _measure_levels(
         first_scores: scores of the first query.
     """
     measures, denominator = rules.measures, rules.denominator
-    judged = {view: judge_at(*view) for view in dict.fromkeys(x.view for x in measures)}
+    views = [x.view for x in measures]
+    judged = {view: judge_at(*view) for view in dict.fromkeys(views)}
+    listed = list(zip(measures, views, strict=True))
     by_view = {
-        view: names.evaluate(of_view, [x.name for x in measures if x.view == view], denominator=denominator)
+        view: names.evaluate(of_view, [x.name for x, own in listed if own == view], denominator=denominator)
         for view, of_view in judged.items()
     }
-    results = {x.requested_name: by_view[x.view][x.name] for x in measures}
-    counts = judged[measures[0].view].documents.counts(measures[0].level)
+    results = {x.requested_name: by_view[view][x.name] for x, view in listed}
+    counts = judged[views[0]].documents.counts(measures[0].level)
     by_order = {}
     if rules.with_orders and any(isinstance(x.documents, Listed) and x.documents.by_name for x in judged.values()):
         by_order = _results_by_order(judged, rules)

@@ -56,6 +56,7 @@ _RANX = re.compile(r"(?P<name>.*?)(?:-l(?P<level>[0-9]{1,9}))?", re.DOTALL)
 _ABOVE_LEVELS = 10**9  # grades are below
 _BY_NAME = {x.name: x for x in MEASURES if x.in_runs}
 _GEOMETRIC = {x.name for x in MEASURES if x.aggregation == "gm"}
+_TOTALS = {x.name for x in MEASURES if not x.is_share}
 _BY_TREC_NAME = {x.trec_name: x for x in MEASURES if x.trec_name}
 
 
@@ -214,7 +215,7 @@ def _values(measure: Any, judged: Judged) -> Any:
 
 def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
     if name not in _GEOMETRIC:
-        return Result(queries, values, mean, is_share=_parse_known(name).entry.is_share)
+        return Result(queries, values, mean, is_share=name.partition("@")[0] not in _TOTALS)
     return Result(queries, values, _geometric_mean(values), geometric=True)
 
 
@@ -242,8 +243,8 @@ def _count_result(name: str, judged: Judged) -> Result:
 
 def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Measure:
     """Return the measure of a name under the convention of the run; not for counts."""
-    entry, at, _ = _parse_known(name)
-    if entry.name in _JUDGED_MEASURES:
+    if name.partition("@")[0] in _JUDGED_MEASURES:
+        entry, at, _ = _parse_known(name)
         return _JUDGED_MEASURES[entry.name](judged, at)
     return formula(name, judged.convention, denominator)
 
