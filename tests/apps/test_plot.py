@@ -120,6 +120,7 @@ CONVENTIONS = [
     *({"ties": ties} for ties in ("grouped", "expected", "optimistic", "pessimistic")),
     *({"ties": ties, "interpolation": "all-points"} for ties in ("grouped", "optimistic", "pessimistic")),
     *({"ties": ties, "interpolation": "trapezoid"} for ties in ("grouped", "optimistic", "pessimistic")),
+    *({"interpolation": name} for name in ("trapezoid-anchored", "ultralytics", "ultralytics-8.3")),
 ]
 AT_K = [
     {"top_k": k, "denominator": denominator, "ties": ties}
@@ -163,10 +164,16 @@ def test_the_line_is_drawn(convention, ax):
     assert area(ax.lines[0]) == pytest.approx(float(curve.average_precision))
     plot.average_precision_rectangles(curve, ax=ax)
     bars = sum(x.get_width() * x.get_height() for x in ax.patches)
-    assert bars == pytest.approx(0 if "trapezoid" in convention.values() else float(curve.average_precision))
+    assert bars == pytest.approx(0 if vertices.is_straight(curve) else float(curve.average_precision))
 
 
-@given(RANKINGS, st.sampled_from([x for x in CONVENTIONS if x.get("interpolation") != "trapezoid"] + AT_K))
+def test_davis_and_goadrichs_curve_is_drawn(ax):
+    curve = functional.binary_curve(*ranking(40, levels=3), interpolation="davis-goadrich")
+    plot.precision_recall(curve, ax=ax)
+    assert area(ax.lines[0]) == pytest.approx(float(curve.average_precision), abs=1e-4)  # of 32 straight pieces
+
+
+@given(RANKINGS, st.sampled_from([x for x in CONVENTIONS if x.get("interpolation") in (None, "all-points")] + AT_K))
 def test_the_area_of_the_rectangles_is_the_average_precision(items, convention):
     if (convention.get("denominator"), convention.get("ties")) == ("found", "expected"):
         return  # the mean of a ratio over orders is no ratio of means
@@ -870,7 +877,7 @@ def test_metrics_draw_their_measures(row, ax):
 def measures(found):
     """Return the numbers of COCO, LVIS and VOC that average one measure."""
     wanted = {"map", "map_50", "map_75", "map_small", "map_medium", "map_large"}
-    wanted |= {"map_rare", "map_common", "map_frequent"}
+    wanted |= {"map_rare", "map_common", "map_frequent", "precision", "recall", "f1", "score"}
     names = [x for x in found if x.removeprefix("bbox_").removeprefix("segm_") in wanted or "mar_" in x]
     names = [x for x in names if "class" not in x]
     return {x: float(found[x]) for x in names if found[x].numel() == 1 and float(found[x]) != -1}

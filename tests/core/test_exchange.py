@@ -29,7 +29,8 @@ CONVENTIONS = [
     *({"top_k": 7, "denominator": "found", "ties": ties} for ties in ("grouped", "expected", "optimistic")),
     *({"interpolation": name} for name in ("11-point", "101-point", "nuscenes", "11-point-trec9", "11-point-trec10")),
     *({"interpolation": "all-points", "ties": ties} for ties in ("grouped", "optimistic")),
-    {"interpolation": "trapezoid"},
+    *({"interpolation": name} for name in ("trapezoid", "trapezoid-anchored", "davis-goadrich")),
+    *({"interpolation": name} for name in ("ultralytics", "ultralytics-8.3")),
     {"interpolation": torch.tensor([0.5, 0.1, 1.0])},
 ]
 TASKS = {

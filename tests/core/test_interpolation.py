@@ -4,16 +4,18 @@ import dataclasses
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate
 from sklearn.metrics import auc, precision_recall_curve
 
 from tests.support import oracles
 from tests.support.strategies import rankings, tables
-from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE
+from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE, SOLVED
 from torch_ap import Convention, functional
 from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision
 from torch_ap.core.measures import interpolation
@@ -86,13 +88,86 @@ def test_nuscenes_straight_lines(ranking):
     assert levels.tolist() == COCO[11:]
 
 
-@pytest.mark.parametrize("name", ["11-point", "40-point", "101-point", "nuscenes", "all-points", "trapezoid"])
+LINES = ["trapezoid", "trapezoid-anchored", "davis-goadrich", "ultralytics", "ultralytics-8.3"]
+
+
+@pytest.mark.parametrize("name", ["11-point", "40-point", "101-point", "nuscenes", "all-points", *LINES])
 @given(tables(columns=4))
 def test_many_rankings_are_each_their_own(name, table):
     convention = Convention(interpolation=name)
     together = convention(builders.from_columns(*table))
     each = [convention(builders.from_scores(table[0][:, c], table[1][:, c])) for c in range(4)]
     torch.testing.assert_close(together, torch.cat(each), rtol=0, atol=0, equal_nan=True)
+
+
+def over_ultralytics_levels(ranking, name, missed=0):
+    """Return the AP as ``compute_ap`` of Ultralytics does; equal scores enter together."""
+    m = sum(ranking[1]) + missed
+    points = [(float(r * sum(ranking[1]) / m), float(p)) for r, p in oracles.curve_points(*ranking)]
+    recall, precision = map(np.array, zip(*points, strict=True))
+    end = [recall[-1], 1.0] if name == "ultralytics" else [1.0]
+    recall, precision = np.concatenate(([0.0], recall, end)), np.concatenate(([1.0], precision, [0.0] * len(end)))
+    highest = np.maximum.accumulate(precision[::-1])[::-1]
+    return np.trapezoid(np.interp(COCO, recall, highest), COCO)
+
+
+@pytest.mark.parametrize("name", ["ultralytics", "ultralytics-8.3"])
+@given(rankings(max_size=30), st.integers(0, 3))
+def test_ultralytics(name, ranking, missed):
+    curve, convention = curve_of(ranking), Convention(interpolation=name)
+    curve = dataclasses.replace(curve, m=curve.m + missed)
+    if not sum(ranking[1]):
+        assert math.isnan(convention(curve).item()) == (missed == 0)
+        return
+    expected = over_ultralytics_levels(ranking, name, missed)
+    assert convention(curve).item() == pytest.approx(expected, abs=FEW_TERMS)
+
+
+def test_ultralytics_versions_differ_in_missed_items():
+    """One of two items is found: up to 8.3 a line leads from (1/2, 1) to (1, 0), from 8.4 on recall ends at 1/2."""
+    for name, expected in (("ultralytics", 0.495), ("ultralytics-8.3", 0.75)):
+        value = functional.retrieval_average_precision(
+            torch.ones(1), torch.ones(1, dtype=torch.int64), num_relevant=2, interpolation=name
+        )
+        assert value.item() == pytest.approx(expected, abs=SINGLE)
+
+
+def davis_and_goadrich(ranking):
+    """Integrate precision over the true positives of each group, numerically."""
+    total, hits, items = 0.0, 0, 0
+    for score in sorted(set(ranking[0]), reverse=True):
+        group = [y for s, y in zip(*ranking, strict=True) if s == score]
+        if new := sum(group):
+            counts = hits, items, len(group) / new
+            total += integrate.quad(lambda u, h, t, g: (h + u) / (t + u * g), 1e-300, new, counts, epsabs=1e-13)[0]
+        hits, items = hits + new, items + len(group)
+    return total / hits
+
+
+@given(rankings(max_size=12))
+def test_davis_and_goadrich(ranking):
+    value = Convention(interpolation="davis-goadrich")(curve_of(ranking)).item()
+    assert math.isnan(value) if not sum(ranking[1]) else value == pytest.approx(davis_and_goadrich(ranking), abs=SOLVED)
+
+
+def test_davis_and_goadrich_in_full_precision_after_many_misses():
+    """The closed form in 50 digits: h = 1 of t = 10^9 items, then a group of one hit in one item."""
+    hits = torch.tensor([[1, 0, 1]])
+    curve = from_bins(hits, torch.tensor([[1, 10**9 - 1, 1]]))
+    with mpmath.workdps(50):
+        t, log = mpmath.mpf(10**9), mpmath.log(1 + mpmath.mpf(10) ** -9)
+        expected = float((1 + log + (1 - log * t)) / 2)
+    assert Convention(interpolation="davis-goadrich")(curve).item() == pytest.approx(expected, rel=LAST_BITS)
+
+
+@given(rankings(max_size=12))
+def test_anchored_trapezoid_is_scikit_learns_auc(ranking):
+    if not sum(ranking[1]):
+        return
+    places = np.unique(ranking[0], return_inverse=True)[1]  # scikit-learn rejects infinities
+    precision, recall, _ = precision_recall_curve(ranking[1], places)
+    value = Convention(interpolation="trapezoid-anchored")(curve_of(ranking)).item()
+    assert value == pytest.approx(auc(recall, precision), abs=FEW_TERMS)
 
 
 @pytest.mark.parametrize("ties", ["optimistic", "pessimistic"])

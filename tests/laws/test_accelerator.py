@@ -15,7 +15,7 @@ UPDATES_WAIT = {  # documented waits in `update`
     *("coco_masks", "coco_boundary", "lvis_masks", "voc_masks"),  # dense masks become run lengths
     *("open_images", "open_images_ignored"),  # rows of ancestors, and verified classes
     "binary_weighted_learnt",  # once per `pilot` items
-    *("coco_matched", "lvis_matched", "voc_matched"),  # each batch is matched
+    *("coco_matched", "lvis_matched", "voc_matched", "ultralytics_matched"),  # each batch is matched
 }
 
 RESAMPLED = {"average_precision_interval_classes", "precision_band"}  # a device has its own random numbers

@@ -38,7 +38,7 @@ QUERIES = {
     *("max_fpr", "per_query", "top_k", "similarity", "relevance", "evaluate"),
 }
 IMAGES = {
-    *("average", "box_format", "class_metrics", "class_names", "coco_to_tm", "confusion_matrix"),
+    *("average", "box_format", "class_metrics", "class_names", "coco_to_tm", "confusion_matrix", "convention"),
     *(
         "curve",
         "detections_table",

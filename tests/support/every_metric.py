@@ -492,6 +492,12 @@ METRICS: dict[str, Row] = {
     ),
     "nuscenes": Row(torch_ap.NuScenesMeanAveragePrecision, centres, {"class_metrics": True}),
     "nuscenes_packed": Row(torch_ap.NuScenesMeanAveragePrecision, packed_centres, {"distance_thresholds": 1.5}),
+    "ultralytics": Row(
+        torch_ap.VOCMeanAveragePrecision, voc_images, {"convention": "ultralytics", "class_metrics": True}
+    ),
+    "ultralytics_matched": Row(
+        torch_ap.VOCMeanAveragePrecision, voc_images, {"convention": "ultralytics-8.3", "match": "update"}
+    ),
     "voc_40_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "40-point"}),
     "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),
     "voc_11_point": Row(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.cli import file_notes, gates
+from torch_ap.cli import file_notes, gates, ultralytics
 from torch_ap.cli.detectors import Paths, Result, evaluate, gates_of_lists
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
@@ -16,7 +16,7 @@ from torch_ap.cli.options import option_of
 from torch_ap.cli.tables import Part, Report
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.core.base.messages import short_repr, suggest_id
-from torch_ap.detection import MeanAveragePrecision
+from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.detection.files import lvis
 from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results, select
 from torch_ap.detection.matching.shapes import threshold_index
@@ -30,6 +30,9 @@ _MAX_LISTED = 2  # IoU thresholds; of more, only the first and the last appear
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
+    for option in ("areas", "max_detections", "no_cats"):
+        if args.convention is not None and getattr(args, option):
+            raise ValueError(f"{option_of(option)} has no meaning with --convention")
     if args.sigmas is not None and args.iou_type != "keypoints":
         raise ValueError("--sigmas has no meaning without --iou-type keypoints")
     paths = Paths.from_args(args, args.results)
@@ -53,8 +56,17 @@ def run(args: argparse.Namespace) -> int:
         data = read_results(annotations, path)
         return data if images is None and categories is None else select(data, images, categories)
 
-    def metric_of(data: CocoData, path: str) -> MeanAveragePrecision:
+    def metric_of(data: CocoData, path: str) -> DetectionMetric:
         _check_sigmas(args, path, data.preds)
+        if args.convention is not None:
+            return VOCMeanAveragePrecision(
+                "xywh",
+                args.iou_thresholds,
+                convention=args.convention,
+                iou_type=args.iou_type,
+                class_metrics=True,
+                diagnose=False,
+            )
         metric = MeanAveragePrecision(
             "xywh",
             args.iou_type,
@@ -71,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
         return metric
 
     similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
-    return evaluate_results(args, paths, annotations, read, metric_of, CocoLayout, similarity, images)
+    layout = CocoLayout if args.convention is None else ultralytics.UltralyticsLayout
+    return evaluate_results(args, paths, annotations, read, metric_of, layout, similarity, images)
 
 
 def _ids_of(listed: Sequence[str] | None, known: Iterable[Any], option: str, path: str) -> list[Any] | None:
@@ -88,7 +101,7 @@ def evaluate_results(
     annotations: CocoAnnotations,
     read: Callable[[str], Any],
     metric_of: Callable[[Any, str], Any],
-    layout_of: Callable[[Any], "CocoLayout"],
+    layout_of: Callable[[Any], Layout],
     similarity: str = "an IoU",
     images: Sequence[Any] | None = None,
 ) -> int:
@@ -118,6 +131,8 @@ def evaluate_results(
         return metric
 
     def result_of(metric: Any) -> Result:
+        if isinstance(metric, VOCMeanAveragePrecision):
+            return ultralytics.result_of(metric, class_names, per_class=args.per_class)
         numbers = metric.compute().items()
         values = {name: x.item() for name, x in numbers if name != "classes" and not name.endswith("_per_class")}
         table: dict[str, list[Any]] = {}

@@ -16,6 +16,11 @@ _FORMATS = (
     "are fractions of the image size, classes are ids. dota: text files of quadrilaterals, labelTxt and Task1. "
     "activitynet: JSON files of time segments. voc (default): all other forms of boxes"
 )
+_CONVENTIONS = ("ultralytics", "ultralytics-8.3")
+_CONVENTION = (
+    "numbers that Ultralytics (YOLO) prints, in version 8.4.190 or up to 8.3: P and R at the best F1, mAP50 and "
+    "mAP50-95, without crowds and difficult objects"
+)
 _IMAGES = (
     "with --format yolo: folder of the images (PNG, JPEG), whose sizes are read, or text file with lines `image width "
     "height` (default: GROUND_TRUTHS with `images` for `labels` in its path)"
@@ -47,6 +52,7 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.flag("--no-cats", "evaluate all objects as one category, as params.useCats = 0 in pycocotools")
     text = "limits on the detections per image and category; AP uses the last (default: 1,10,100; keypoints: 20)"
     parser.option("--max-detections", text, type=distinct_positive_ints, metavar="N,N,...")
+    parser.option("--convention", _CONVENTION, choices=_CONVENTIONS)
     _add_outputs(parser, "RESULTS", "list of detections", "image ids", f"add a table by category, {_NAN_CLASS}")
 
 
@@ -112,6 +118,7 @@ def add_voc(subparsers: Subparsers) -> None:
     text = "all-points (default, VOC since 2010), 11-point (2007), or 11-point-arange (Python; default of dota)"
     parser.option("--interpolation", text, choices=choices)
     parser.flag("--exclusive-pixels", "compute sizes as x2 - x1, without the devkit's + 1, as --format yolo does")
+    parser.option("--convention", _CONVENTION, choices=_CONVENTIONS)
     parser.flag("--strict", "require an IoU above the threshold, as --format dota does")
     _reject(parser, "PASCAL VOC's rules have none; torch-ap coco has", "--areas", "--max-detections")
     _reject(parser, "--format determines the shapes", "--iou-type")

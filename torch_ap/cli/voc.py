@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.cli import file_notes
+from torch_ap.cli import file_notes, ultralytics
 from torch_ap.cli.coco import write
 from torch_ap.cli.detectors import Paths, Result, evaluate
 from torch_ap.cli.image_tables import Layout, Rows
@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
     def result_of(metric: DetectionMetric) -> Result:
         assert isinstance(metric, VOCMeanAveragePrecision)
+        if args.convention is not None:
+            return ultralytics.result_of(metric, class_names, per_class=args.per_class)
         numbers = metric.compute()
         labels, each = (numbers[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
         table = {"name": [class_names[label] for label in labels], "ap": each}
@@ -90,7 +92,10 @@ def run(args: argparse.Namespace) -> int:
         return Result(values, labels, table)
 
     metrics, results = evaluate(args, paths, metric_of, result_of, first.images, class_names)
-    layout = VocLayout(args, next(iter(metrics.values()))._settings.thresholds)
+    metric = next(iter(metrics.values()))
+    assert isinstance(metric, VOCMeanAveragePrecision)
+    thresholds = metric._settings.thresholds
+    layout = VocLayout(args, thresholds) if args.convention is None else ultralytics.UltralyticsLayout(metric)
     return write(args, paths, metrics, results, layout, class_names)
 
 
@@ -102,6 +107,11 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     threshold = listed[0] if listed is not None and len(listed) == 1 else listed
     options = {"interpolation": args.interpolation, "iou_thresholds": threshold, "strict": args.strict or None}
     chosen = {name: value for name, value in options.items() if value is not None}
+    if args.convention is not None:
+        if args.exclusive_pixels:
+            raise ValueError("--exclusive-pixels has no meaning with --convention")
+        shapes = {name: defaults[name] for name in ("box_format", "iou_type") if name in defaults}
+        return shapes | chosen | {"convention": args.convention}
     return defaults | chosen | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
 
 

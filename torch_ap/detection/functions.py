@@ -13,6 +13,7 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import (
     AnyBoxFormat,
     BoxFormat,
+    DetectionConvention,
     GroupOf,
     IoUType,
     Sigmas,
@@ -30,7 +31,7 @@ from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.kitti import kitti_settings_of
 from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.detection.rules.open_images import open_images_settings_of
-from torch_ap.detection.rules.voc import voc_settings_of
+from torch_ap.detection.rules.ultralytics import settings_by_convention
 
 
 @renamed_keywords(area_as_given="use_given_area")
@@ -181,8 +182,9 @@ def voc_mean_average_precision(
     preds: Images,
     target: Images,
     box_format: AnyBoxFormat = "xyxy",
-    iou_thresholds: float | list[float] = 0.5,
+    iou_thresholds: float | list[float] | None = None,
     *,
+    convention: DetectionConvention | None = None,
     interpolation: VOCInterpolation = "all-points",
     inclusive_pixels: bool = True,
     strict: bool = False,
@@ -208,7 +210,15 @@ def voc_mean_average_precision(
             not count.
         box_format: "xyxy", "xywh" or "cxcywh", or a format of rotated boxes. A negative size in ``target``, as between
             corners, is an error, except with ``validate_args=False``.
-        iou_thresholds: a number in [0, 1], or several.
+        iou_thresholds: a number in [0, 1], or several. Default: 0.5, with a ``convention`` 0.5, 0.55, ..., 0.95.
+        convention: None for VOC's rules. "ultralytics" for the numbers that Ultralytics (YOLO) 8.4.190 prints: a
+            detection takes the *free* ground truth with the highest IoU, the IoU of boxes is float32 without the
+            pixels of the corners, there are no difficult ground truths and no crowds (both are left out), and AP is
+            the area of :func:`torch_ap.core.measures.interpolation.ultralytics_precision`. "ultralytics-8.3" for
+            versions up to 8.3: VOC's matching, and a line from the last point of the curve to (1, 0). Scores must be
+            in [0, 1] for precision and recall. The limits of its non-maximum suppression, 300 detections per image
+            with scores of at least 0.001, are not applied. ``iou_type`` must be "bbox", "segm", "precomputed" or a
+            function. It replaces ``interpolation``, ``inclusive_pixels`` and ``strict``.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI since
             2019: 1/40, 2/40, ..., 1; :func:`torch_ap.functional.kitti_mean_average_precision` computes the numbers
             of its development kit), or "101-point". "11-point" has the levels 0, 0.1, ..., 1 of the definition, so that
@@ -226,12 +236,15 @@ def voc_mean_average_precision(
         ``map`` 0-d, the mean over classes with ground truths and over thresholds, NaN without any;
         ``map_per_threshold`` (T,) for a list of thresholds; ``map_per_class`` (K,) with ``class_metrics``, NaN for a
         class without ground truths; ``classes`` (K,) int32, or int64 for larger labels; all of them 0-d for one
-        class or threshold.
+        class or threshold. With a ``convention`` also ``map_50``, ``map_75``, and ``precision``, ``recall`` and ``f1``
+        (means over classes) at ``score``, the score with the highest smoothed mean F1 at the IoU threshold 0.5 (or the
+        lowest); with ``class_metrics`` each of them as ``..._per_class``.
 
     Raises:
         ValueError: for an invalid argument, with image and key.
 
-    Equals ``VOCevaldet.m`` of the development kit.
+    Equals ``VOCevaldet.m`` of the development kit. With a ``convention`` it equals
+    ``ultralytics.utils.metrics.ap_per_class`` of version 8.4.190 or 8.3.250 after ``match_predictions``.
 
     Source: Everingham et al. (2010), The PASCAL Visual Object Classes (VOC) Challenge, section 4.2.
 
@@ -244,8 +257,9 @@ def voc_mean_average_precision(
         >>> voc_mean_average_precision(preds, target)["map"]
         tensor(1.)
     """
-    settings = settings_from(voc_settings_of, locals())
-    report = partial(settings.report, several=not isinstance(iou_thresholds, int | float), class_metrics=class_metrics)
+    settings = settings_from(settings_by_convention, locals())
+    several = convention is not None if iou_thresholds is None else not isinstance(iou_thresholds, int | float)
+    report = partial(settings.report, several=several, class_metrics=class_metrics)
     return report_images(settings, preds, target, report, dtype)
 
 

@@ -138,8 +138,8 @@ def average_precision_interval(
             degrees of freedom are Welch & Satterthwaite's. A ranking without hits enters as a constant, as in
             :func:`torch_ap.functional.multilabel_average_precision`. "micro" does not support the method "jackknife";
             labels in design "stratified" support "influence" (their default) and "wald" only.
-        interpolation: as for :func:`torch_ap.functional.binary_average_precision`, except "trapezoid"; methods
-            "bootstrap-percentile" and "bootstrap-logit" only.
+        interpolation: as for :func:`torch_ap.functional.binary_average_precision`, except areas under
+            lines such as "trapezoid"; methods "bootstrap-percentile" and "bootstrap-logit" only.
         convention: definition of AP, instead of ``interpolation``; without ``top_k``, and with ties "grouped" if scores
             are tied.
         weights: must be None, because the formulas count items.
@@ -594,8 +594,8 @@ def check_convention(convention: Convention, method: str, curve: HitCurve | None
     if tied and not tie_rule(convention.ties or "grouped").is_threshold:
         raise_invalid("ties", "must be 'grouped' for an interval if scores are tied", convention.ties)
     interpolation = convention.interpolation
-    if isinstance(interpolation, str) and interpolation == "trapezoid":
-        raise ValueError("`interpolation` must not be 'trapezoid' for an interval; no method supports it")
+    if convention.is_line_area:
+        raise ValueError(f"`interpolation` must not be {interpolation!r} for an interval; no method supports it")
     if interpolation is not None and method not in ("bootstrap-percentile", "bootstrap-logit"):
         raise ValueError(
             f"`interpolation` must be None for an interval by method {method!r}, got {interpolation!r}; "

@@ -17,6 +17,8 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
 from torch_ap.plot.style import array, decimated
 
+_CURVE_STEPS = 33  # vertices of a curve between two thresholds
+
 
 class Line(NamedTuple):
     """Vertices in the order of ascending recall."""
@@ -104,18 +106,31 @@ def ranking_of(curve: Curve) -> HitCurve:
 
 
 def is_straight(curve: Curve) -> bool:
-    """Return whether average precision is the area under straight lines from threshold to threshold."""
-    return isinstance(curve.interpolation, str) and curve.interpolation == "trapezoid"
+    """Return whether average precision is the area under a line from threshold to threshold, not under steps."""
+    return Convention(interpolation=curve.interpolation).is_line_area
 
 
 def _straight_ends(curve: Curve) -> Line:
-    """Return the ends of the straight lines of "trapezoid": from above each tie group, or each hit, to its end."""
-    ranking, m = _with_tie_order(curve), segments.as_float64(curve.m)
-    above, hits_above = segments.as_float64(ranking.items_above), segments.as_float64(ranking.hits_above)
-    start = torch.where(above > 0, hits_above / above, ranking.precision)
-    ends = (hits_above / m, segments.as_float64(ranking.cumulative_hits) / m), (start, ranking.precision)
-    recall, precision = (array(torch.stack(pair, 1).flatten()) for pair in ends)
-    return Line(recall, precision)
+    """Return the vertices of the line: from above each tie group, or each hit, to its end.
+
+    Davis & Goadrich's curve has further vertices between the ends, and Ultralytics' line has one per recall level.
+    """
+    ranking, m, name = _with_tie_order(curve), segments.as_float64(curve.m), str(curve.interpolation)
+    if name.startswith("ultralytics"):
+        levels, heights = interpolation.ultralytics_precision(ranking, to_end=name == "ultralytics-8.3")
+        return Line(array(levels), array(heights[0])) if float(m) > 0 else Line(np.empty(0), np.empty(0))
+    steps = torch.linspace(0, 1, _CURVE_STEPS if name == "davis-goadrich" else 2, dtype=torch.float64)
+    counts = (ranking.hits_above, ranking.hits, ranking.items_above, ranking.items)
+    hits_above, hits, above, items = (segments.as_float64(x)[:, None] for x in counts)
+    recall = (hits_above + steps * hits) / m
+    if name == "davis-goadrich":
+        precision = (hits_above + steps * hits) / (above + steps * items)
+        precision[:, 0] = torch.where(above > 0, hits_above / above, hits / items)[:, 0]
+    else:
+        first = torch.ones_like(above) if name == "trapezoid-anchored" else (hits_above + hits) / (above + items)
+        start = torch.where(above > 0, hits_above / above, first)
+        precision = torch.cat([start, (hits_above + hits) / (above + items)], 1)
+    return Line(array(recall.flatten()), array(precision.flatten()))
 
 
 def _terms(curve: Curve) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
 """Conventions: the settings that distinguish the numbers called average precision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -19,7 +20,14 @@ from torch_ap.core.measures.ties import DENOMINATORS, TIES
 from torch_ap.core.ranking import hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 
-_AREAS = {"all-points": interpolation.area_over_all_points, "trapezoid": interpolation.trapezoid}
+_LINE_AREAS: dict[str, Callable[[HitCurve], Tensor]] = {
+    "trapezoid": interpolation.trapezoid,
+    "trapezoid-anchored": partial(interpolation.trapezoid, anchor=1.0),
+    "davis-goadrich": interpolation.davis_goadrich,
+    "ultralytics": interpolation.ultralytics,
+    "ultralytics-8.3": partial(interpolation.ultralytics, to_end=True),
+}
+_AREAS = {"all-points": interpolation.area_over_all_points, **_LINE_AREAS}
 
 
 _TREC_VERSIONS = {"11-point-trec9": 9, "11-point-trec10": 10}
@@ -42,6 +50,12 @@ _INTERPOLATION_TEXTS = {
     "101-point": _MEAN_OVER.format("the recall levels 0, 0.01, ..., 1, as in COCO"),
     "all-points": "the area under the interpolated precision-recall curve, as in VOC from 2010 on",
     "trapezoid": "the area under straight lines between the points of the precision-recall curve",
+    "trapezoid-anchored": "the area under straight lines between the points of the precision-recall curve from (0, 1), "
+    "as in scikit-learn's auc(recall, precision)",
+    "davis-goadrich": "the area under the curve on which false positives grow linearly with true positives between "
+    "thresholds, as in XGBoost and PRROC",
+    "ultralytics": "the area of Ultralytics 8.4.190, straight lines over 101 recall levels",
+    "ultralytics-8.3": "the area of Ultralytics up to version 8.3, with a line from the last point to (1, 0)",
 }
 INTERPOLATIONS = (*_INTERPOLATION_TEXTS, None)
 
@@ -58,7 +72,8 @@ class Convention(Measure):
         denominator: divisor of AP@k: "min" for min(k, m), "relevant" for m, "found" for the number of relevant items in
             the top k.
         interpolation: None for the plain sum; "11-point", "11-point-arange", "11-point-trec9", "11-point-trec10",
-            "40-point", "101-point", "nuscenes", "all-points", "trapezoid", or a 1-D tensor of recall levels in [0, 1].
+            "40-point", "101-point", "nuscenes", "all-points", "trapezoid", "trapezoid-anchored", "davis-goadrich",
+            "ultralytics", "ultralytics-8.3", or a 1-D tensor of recall levels in [0, 1].
         ties: how equal scores count: "grouped" (they enter together), "expected" (mean over all their orders),
             "optimistic", "pessimistic". None for the default of the function or metric: "expected" for means over
             queries without ``interpolation``, otherwise "grouped".
@@ -127,8 +142,13 @@ class Convention(Measure):
     @property
     def reads_tie_groups(self) -> bool:
         """Whether AP depends on the items of a tie group in addition to the counts at the end of each group."""
-        draws_lines = isinstance(self.interpolation, str) and self.interpolation in ("nuscenes", "trapezoid")
+        draws_lines = self.is_line_area or (isinstance(self.interpolation, str) and self.interpolation == "nuscenes")
         return not self.rule.is_threshold or self.top_k is not None or draws_lines
+
+    @property
+    def is_line_area(self) -> bool:
+        """Whether the AP is the area under lines between points, instead of steps or a mean over levels."""
+        return isinstance(self.interpolation, str) and self.interpolation in _LINE_AREAS
 
     @property
     def has_chance_level(self) -> bool:

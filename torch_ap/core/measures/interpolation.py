@@ -19,6 +19,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 
 _MOST_HITS = 2.0**62
 _LEAST_PRECISION = 0.1  # of nuScenes
+_SERIES_BELOW, _SERIES_TERMS = 0.01, 8  # of a logarithm; the first term left out is below 1e-17
 _RECALL_TOLERANCE = 1e-12  # relative; a rounded sum of fractional weights can be below the level that it should equal
 
 LEVELS = {
@@ -183,20 +184,9 @@ def nuscenes_precision(curve: HitCurve) -> tuple[Tensor, Tensor]:
     and 0 beyond the last point. The result is max(p - 0.1, 0) / 0.9, and NaN without relevant items.
     """
     levels, m = recall_levels("nuscenes", curve.m.device), segments.as_float64(curve.m)
-    entry_m = m[curve.segment]
-    start, end = (segments.as_float64(x) / entry_m for x in (curve.hits_above, curve.cumulative_hits))
     above = segments.as_float64(curve.items_above)
     low = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, curve.precision)
-    # a level equal to the recall of points has the precision of the last of them
-    first, last = (torch.searchsorted(levels, x) for x in (start, end))
-    offsets = segments.from_counts(last - first)
-    entry = segments.ids(offsets)
-    level = first[entry] + torch.arange(len(entry), device=entry.device) - offsets[entry]
-    slope = (curve.precision - low) / torch.where(end > start, end - start, 1)
-    precision = torch.zeros((len(m), len(levels)), dtype=m.dtype, device=m.device)
-    precision[curve.segment[entry], level] = low[entry] + slope[entry] * (levels[level] - start[entry])
-    if curve.parts is not None:
-        precision = curve.parts.highest(precision)
+    precision = _lines_at_levels(curve, levels, low, curve.precision)
     hits = segments.as_float64(curve.total(curve.hits))[:, None]
     whole = hits / segments.as_float64(curve.n).clamp(min=1)[:, None]
     precision = torch.where(levels == hits / m[:, None], whole, precision)
@@ -204,18 +194,105 @@ def nuscenes_precision(curve: HitCurve) -> tuple[Tensor, Tensor]:
     return levels, torch.where(m[:, None] > 0, scaled, torch.nan)
 
 
-def trapezoid(curve: HitCurve) -> Tensor:
+def trapezoid(curve: HitCurve, *, anchor: float | None = None) -> Tensor:
     """Return the area under straight lines between the points (r, p) of successive thresholds: (S,) float64.
 
-    The lines start at (0, p(1)). They overestimate the curve between the points (Davis & Goadrich 2006). The area is
-    included because it occurs in publications.
+    The lines overestimate the curve between the points (Davis & Goadrich 2006). The area is included because it occurs
+    in publications.
+
+    Args:
+        curve: S rankings.
+        anchor: precision of the point at recall 0; None for p(1).
     """
     m = segments.as_float64(curve.m)
     end = curve.precision
     above = segments.as_float64(curve.items_above)
-    start = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, end)
+    first = end if anchor is None else torch.full_like(end, anchor)
+    start = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, first)
     area = curve.total(segments.as_float64(curve.hits) * ((start + end) / 2))
     return torch.where(m > 0, area / m, torch.nan)
+
+
+def davis_goadrich(curve: HitCurve) -> Tensor:
+    r"""Return the area under Davis & Goadrich's curve between successive thresholds: (S,) float64.
+
+    Between two thresholds, false positives grow linearly with true positives. For r hits of g items, below h hits of t
+    items, the integral is
+
+    .. math::
+        \int_0^r \frac{h + u}{t + u g / r} du = \frac{r}{g} (h L + r (1 - L t / g)), \qquad L = \log(1 + g / t)
+
+    Source: Davis & Goadrich (2006), section 4.1, which adds trapezoids of one hit each; the integral: Keilwagen, Grosse
+    & Grau (2014), Area under Precision-Recall Curves for Weighted and Unweighted Data.
+    """
+    counts = (curve.hits, curve.items, curve.hits_above, curve.items_above, curve.m)
+    r, g, h, t, m = map(segments.as_float64, counts)
+    ratio = torch.where(t > 0, g / t, torch.inf)
+    log = torch.where(t > 0, torch.log1p(torch.where(t > 0, ratio, 0)), 0)
+    area = torch.where(g > 0, r / g * (h * log + r * _lost_share(ratio, log)), 0)
+    return torch.where(m > 0, curve.total(area) / m, torch.nan)
+
+
+def _lost_share(z: Tensor, log: Tensor) -> Tensor:
+    """Return 1 - log(1 + z) / z, by its series for small z, where the difference would lose digits."""
+    series = torch.zeros_like(z)
+    for power in range(_SERIES_TERMS + 1, 1, -1):
+        series = z * ((1 if power % 2 == 0 else -1) / power + series)
+    return torch.where(z < _SERIES_BELOW, series, 1 - log / z)
+
+
+def ultralytics(curve: HitCurve, *, to_end: bool = False) -> Tensor:
+    """Return the area that Ultralytics computes: (S,) float64; see :func:`ultralytics_precision`."""
+    levels, precision = ultralytics_precision(curve, to_end=to_end)
+    return torch.trapezoid(precision, levels)
+
+
+def ultralytics_precision(curve: HitCurve, *, to_end: bool = False) -> tuple[Tensor, Tensor]:
+    """Return the (101,) recall levels of Ultralytics, and the precision there, (S, 101) float64.
+
+    The curve of all thresholds starts at (0, 1). Each precision becomes the highest from there on. The value at a level
+    is linear between two points; of points with equal recall the last one counts.
+
+    Args:
+        curve: S rankings, tie groups as thresholds.
+        to_end: whether a line connects the last point with (1, 0), as in versions up to 8.3. Otherwise the precision is
+            0 from the last recall on, as from a version between 8.4.34 and 8.4.37 on.
+    """
+    levels, m = recall_levels("101-point", curve.m.device), segments.as_float64(curve.m)
+    high = envelope(curve)
+    above = segments.as_float64(curve.items_above)
+    low = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, 1)
+    precision = _lines_at_levels(curve, levels, torch.maximum(low, high), high)
+    hits, n = segments.as_float64(curve.total(curve.hits)), segments.as_float64(curve.n)
+    recall = (hits / m)[:, None]
+    last = torch.where(hits > 0, hits / n, 0)[:, None] if to_end else torch.zeros_like(recall)
+    line = last * (1 - levels) / (1 - torch.where(recall < 1, recall, 0))
+    precision = torch.where((levels >= recall) & (recall < 1), line, precision)
+    return levels, torch.where(m[:, None] > 0, precision, torch.nan)
+
+
+def _lines_at_levels(curve: HitCurve, levels: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return the values at recall levels of lines from the start to the end of each entry: (S, L) float64.
+
+    A level at the end of an entry belongs to the next entry. The value is 0 at levels without an entry.
+
+    Args:
+        curve: S rankings.
+        levels: (L,) ascending recall levels.
+        low: (E,) values at the starts.
+        high: (E,) values at the ends.
+    """
+    m = segments.as_float64(curve.m)
+    entry_m = m[curve.segment]
+    start, end = (segments.as_float64(x) / entry_m for x in (curve.hits_above, curve.cumulative_hits))
+    first, last = (torch.searchsorted(levels, x) for x in (start, end))
+    offsets = segments.from_counts(last - first)
+    entry = segments.ids(offsets)
+    level = first[entry] + torch.arange(len(entry), device=entry.device) - offsets[entry]
+    slope = (high - low) / torch.where(end > start, end - start, 1)
+    values = torch.zeros((len(m), len(levels)), dtype=m.dtype, device=m.device)
+    values[curve.segment[entry], level] = low[entry] + slope[entry] * (levels[level] - start[entry])
+    return values if curve.parts is None else curve.parts.highest(values)
 
 
 def order_ties(curve: HitCurve, ties: str) -> HitCurve:

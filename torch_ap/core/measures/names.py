@@ -296,7 +296,8 @@ MEASURES = (
     _count("num_rel_ret", "NumRelRet", "relevant documents that were retrieved, of all queries"),
     _count("num_nonrel_judged_ret", "", "documents that were retrieved and judged not relevant, of all queries"),
     *map(_interpolated, ("11-point", "11-point-arange", "40-point", "101-point")),
-    *map(_interpolated, ("nuscenes", "all-points", "trapezoid")),
+    *map(_interpolated, ("nuscenes", "all-points", "trapezoid", "trapezoid-anchored", "davis-goadrich")),
+    *map(_interpolated, ("ultralytics", "ultralytics-8.3")),
     NamedMeasure(
         "RBP",
         "torch_ap.retrieval.measures.rank_biased:RankBiasedPrecision",

@@ -10,12 +10,13 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
+from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.distinct import distinct_rankings
 from torch_ap.core.ranking.hit_curve import HitCurve, from_native
 from torch_ap.detection.errors.matches_at import MatchesAt
-from torch_ap.detection.inference.resampled import InterpolationRule
+from torch_ap.detection.inference.resampled import ENDED
 from torch_ap.detection.matching.matched import Matches
 
 
@@ -110,7 +111,9 @@ def _average_precision(matches: Matches, interpolation: InterpolationRule, image
     truths = arrays.take(native(matches.truth_group), arrays.true_indices(native(matches.valid)[0]))
     start, m = segments.runs(truths)
     groups, thresholds = truths[start], len(matches.criteria.thresholds)
-    curve, which = distinct_rankings(group_curves(matches, groups, m, to_end=interpolation == "nuscenes"))
+    curve, which = distinct_rankings(
+        group_curves(matches, groups, m, to_end=not isinstance(interpolation, Tensor) and interpolation in ENDED)
+    )
     values = Convention(interpolation=interpolation)(curve).index_select(0, which).view(thresholds, len(groups))
     classes = segments.count(arrays.tensor(groups // matches.categories), images)
     return segments.total(values.cumsum(0)[-1] / thresholds, segments.from_counts(classes)) / classes

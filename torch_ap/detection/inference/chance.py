@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
+from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.measures.chance import expected_average_precision
 from torch_ap.core.measures.convention import PLAIN, Convention
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.builders import from_rows
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.detection.inference.resampled import InterpolationRule, ResampledRankings, size_of
+from torch_ap.detection.inference.resampled import ResampledRankings, size_of
 from torch_ap.inference.resampling import Resampling
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
+from torch_ap.core.base.options import InterpolationRule
 from torch_ap.detection.inference.resampled import (
-    InterpolationRule,
     ResampledRankings,
     count_images,
     image_replicates,

@@ -8,13 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
+from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -24,8 +25,7 @@ from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.record import Ends, Interval, logit, normal_quantile, student_quantile
 from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
 
-# recall levels of interpolated AP, area under the interpolated curve, nuScenes' rule, or (None) the plain sum
-InterpolationRule: TypeAlias = Tensor | Literal["all-points", "nuscenes"] | None
+ENDED = ("nuscenes", "ultralytics-8.3")  # interpolations that depend on the number of items after the last hit
 
 
 class Hits(NamedTuple):

@@ -13,11 +13,11 @@ from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
+from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.inference.chance import chance_of_images
 from torch_ap.detection.inference.comparison import compare_images, compare_lists
 from torch_ap.detection.inference.resampled import (
-    InterpolationRule,
     ResampledRankings,
     class_intervals,
     image_contributions,

@@ -10,7 +10,14 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, check_names
 from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
-from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
+from torch_ap.core.base.options import (
+    AnyBoxFormat,
+    DetectionConvention,
+    IoUType,
+    Sigmas,
+    VOCInterpolation,
+    settings_from,
+)
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_voc
@@ -19,7 +26,8 @@ from torch_ap.detection.matching.matched import Matches, Shares
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
-from torch_ap.detection.rules.voc import VocSettings, voc_settings_of
+from torch_ap.detection.rules.ultralytics import settings_by_convention
+from torch_ap.detection.rules.voc import VocSettings
 
 
 class VocMetric(DetectionMetric):
@@ -79,10 +87,15 @@ class VocMetric(DetectionMetric):
         labels, matches = self._matched_here(columns)
 
         def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
-            here = matches.select_slices(kept)
-            each = self._settings.average_precision(here.curve(0)).view(len(self._settings.thresholds), len(kept), -1)
+            here, size = matches.select_slices(kept), len(kept)
+            each = self._settings.average_precision(here.curve(0)).view(len(self._settings.thresholds), size, -1)
+            curves = self._settings.score_curves(here)
+            parts = [None] * size if curves is None else curves.reshape(2, size, len(labels), -1).unbind(1)
             how = {"several": self._several, "class_metrics": self.class_metrics}
-            rows = [self._settings.values(x.contiguous(), len(labels), **how) for x in each.unbind(1)]
+            rows = [
+                self._settings.values(x.contiguous(), len(labels), **how, curves=part)
+                for x, part in zip(each.unbind(1), parts, strict=True)
+            ]
             return here, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
         return values
@@ -124,7 +137,9 @@ class VOCMeanAveragePrecision(VocMetric):
 
     Args:
         box_format: "xyxy", "xywh" or "cxcywh"; for rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
-        iou_thresholds: a number, or several.
+        iou_thresholds: a number, or several; default 0.5, with a ``convention`` 0.5, 0.55, ..., 0.95.
+        convention: "ultralytics" for the numbers of Ultralytics 8.4.190, "ultralytics-8.3" for versions up to 8.3, None
+            for VOC's numbers; see the function.
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI), or
             "101-point".
         inclusive_pixels: whether boxes include the pixels of their corners, as in the devkit.
@@ -158,8 +173,9 @@ class VOCMeanAveragePrecision(VocMetric):
     def __init__(
         self,
         box_format: AnyBoxFormat = "xyxy",
-        iou_thresholds: float | list[float] = 0.5,
+        iou_thresholds: float | list[float] | None = None,
         *,
+        convention: DetectionConvention | None = None,
         interpolation: VOCInterpolation = "all-points",
         inclusive_pixels: bool = True,
         strict: bool = False,
@@ -172,13 +188,17 @@ class VOCMeanAveragePrecision(VocMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = settings_from(voc_settings_of, locals())
+        settings = settings_from(settings_by_convention, locals())
         super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
+        if iou_thresholds is None:
+            iou_thresholds = 0.5 if convention is None else list(settings.thresholds)
         self.box_format, self.iou_thresholds, self.iou_type = box_format, iou_thresholds, iou_type
-        self.inclusive_pixels, self.strict = inclusive_pixels, strict
+        self.inclusive_pixels, self.strict, self.convention = settings.inclusive_pixels, strict, convention
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`. ``target`` may have ``difficult``.
+
+        With a ``convention`` it may have ``iscrowd`` too.
 
         Raises:
             ValueError: for invalid input, with image and key; the state does not change.

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import VOCInterpolation, allowed_values, with_keywords_of
+from torch_ap.core.base.options import InterpolationRule, VOCInterpolation, allowed_values, with_keywords_of
 from torch_ap.core.measures.convention import Convention
-from torch_ap.core.measures.interpolation import recall_levels
+from torch_ap.core.measures.interpolation import LEVELS, recall_levels
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.inputs.images import Columns, DetectionInputs, Kind
 from torch_ap.detection.matching import assignment, candidate_pairs, stored
@@ -106,11 +106,15 @@ class VocSettings(ShapeSettings):
         """Return the AP of each threshold and class: (T, K) float64, NaN for classes without counted ground truths."""
         return Convention(interpolation=self.interpolation, ties="grouped")(curve).reshape(len(self.thresholds), -1)
 
-    def levels(self, device: torch.device) -> Tensor | Literal["all-points", "nuscenes"]:
+    def levels(self, device: torch.device) -> InterpolationRule:
         """Return the recall levels of the interpolation, or its name if levels do not define it."""
-        if self.interpolation in ("all-points", "nuscenes"):
-            return self.interpolation  # type: ignore[return-value]
-        return recall_levels(self.interpolation, device)
+        if self.interpolation in LEVELS and self.interpolation != "nuscenes":
+            return recall_levels(self.interpolation, device)
+        return self.interpolation  # type: ignore[return-value]
+
+    def score_curves(self, matches: Matches) -> Tensor | None:  # noqa: ARG002
+        """Return (2, K, ...) values of scores that :meth:`values` requires; None if it requires none."""
+        return None
 
     def report(
         self,
@@ -134,13 +138,31 @@ class VocSettings(ShapeSettings):
         """
         labels, matches = (matched or self.matching)(columns, shares)
         ap = self.average_precision(matches.curve(0))
-        ap = ap if shares is None else shares.combine(ap)
-        results = self.values(ap, len(labels), several=several, class_metrics=class_metrics)
+        curves = self.score_curves(matches)
+        if shares is not None:
+            ap, curves = shares.combine(ap), curves if curves is None else shares.combine(curves)
+        results = self.values(ap, len(labels), several=several, class_metrics=class_metrics, curves=curves)
         results = {name: value.to(dtype) for name, value in results.items()}
         return zero_dimensional(results | {"classes": narrow_to_int32(labels)})
 
-    def values(self, ap: Tensor, classes: int, *, several: bool, class_metrics: bool) -> dict[str, Tensor]:
-        """Return means of (T, K) average precisions by name; ``classes`` is the number of classes that occur."""
+    def values(
+        self,
+        ap: Tensor,
+        classes: int,
+        *,
+        several: bool,
+        class_metrics: bool,
+        curves: Tensor | None = None,  # noqa: ARG002
+    ) -> dict[str, Tensor]:
+        """Return means by name.
+
+        Args:
+            ap: (T, K) average precisions.
+            classes: the number of classes that occur.
+            several: whether to add the mean of each threshold.
+            class_metrics: whether to add the AP of each class.
+            curves: result of :meth:`score_curves`.
+        """
         out = {"map": ap.nanmean()}
         if several:
             out["map_per_threshold"] = ap.nanmean(1)

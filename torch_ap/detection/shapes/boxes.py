@@ -19,6 +19,7 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.order import Array
 
 FORMATS = allowed_values(BoxFormat)
+_ULTRALYTICS_EPS = 1e-7  # in the divisor of its IoU
 _CROWDED_BLOCKS = 128  # pairs per box; below, the IoU block by block costs less than a search of the spans
 
 PairIoU: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor, Tensor]]
@@ -184,6 +185,28 @@ def voc_pairs(detections: Tensor, truths: Tensor, pixel: float) -> PairIoU:
         d, g, wide, high = _filter(high > 0, d, g, wide, high)
         inter = wide * high
         value = inter / (sizes[0][d] + sizes[1][g] - inter)
+        return pairs_above(d, g, value, least) if least > 0 else (d, g, value)
+
+    return overlapping
+
+
+def ultralytics_pairs(detections: Tensor, truths: Tensor) -> PairIoU:
+    """Return the function of Ultralytics' IoU of rows of two sets of boxes, (x1, y1, x2, y2): computed in float32.
+
+    Args:
+        detections: (D, 4) float32.
+        truths: (G, 4) float32.
+    """
+    d_sides, g_sides = detections.t().contiguous(), truths.t().contiguous()
+    sizes = [(box[2] - box[0]) * (box[3] - box[1]) for box in (d_sides, g_sides)]
+
+    def extent(axis: int, d: Tensor, g: Tensor) -> Tensor:
+        end = torch.minimum(d_sides[axis + 2][d], g_sides[axis + 2][g])
+        return (end - torch.maximum(d_sides[axis][d], g_sides[axis][g])).clamp(min=0)
+
+    def overlapping(d: Tensor, g: Tensor, least: float) -> tuple[Tensor, Tensor, Tensor]:
+        inter = extent(0, d, g) * extent(1, d, g)
+        value = segments.as_float64(inter / (sizes[1][g] + sizes[0][d] - inter + _ULTRALYTICS_EPS))
         return pairs_above(d, g, value, least) if least > 0 else (d, g, value)
 
     return overlapping
