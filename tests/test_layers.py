@@ -25,6 +25,7 @@ LEVELS = {
     "reports": 7,
     "compat": 7,
     "engines": 7,
+    "explanation": 7,
     "": 8,
     "cli": 9,
     "__main__": 10,

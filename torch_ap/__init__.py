@@ -30,6 +30,7 @@ BestOf                           wrapper of a metric that corrects the value of 
 load                             returns the metric that ``to_bytes`` wrote
 merge                            merges metrics of separate jobs
 evaluate                         measures of one or several search runs in one call
+explain                          which average precision a number is, and why two programs differ
 IndexEncoder                     encodes names of queries as integers for the metrics
 Convention                       settings of an average precision as one value
 classification                   metrics of classifiers, the first four above
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         OpenImagesMeanAveragePrecision,
         VOCMeanAveragePrecision,
     )
+    from torch_ap.explanation import explain
     from torch_ap.inference.best_epoch import BestOf
     from torch_ap.reports import report
     from torch_ap.retrieval import (
@@ -123,6 +125,7 @@ __all__ = [
     "curves",
     "detection",
     "evaluate",
+    "explain",
     "functional",
     "inference",
     "load",
@@ -138,7 +141,7 @@ __getattr__, __dir__ = lazy_exports(
     (
         *("core.measures.convention", "core.metric.merging", "core.metric.payload"),
         *("classification", "retrieval", "detection", "reports"),
-        *("retrieval.runs.evaluate", "inference.best_epoch"),
+        *("retrieval.runs.evaluate", "inference.best_epoch", "explanation"),
     ),
     ("classification", "curves", "detection", "files", "functional", "inference", "plot", "retrieval"),
 )

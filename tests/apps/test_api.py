@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 from tests.support.tolerances import REORDERED
 from torch_ap import curves, detection, functional, inference, retrieval
 from torch_ap.cli import main
-from torch_ap.core.base.options import TopK, TopKs
+from torch_ap.core.base.options import DetectionConvention, TopK, TopKs
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.inference.record import Result
 from torch_ap.inference.resampling import Resampling
@@ -79,11 +79,11 @@ TYPES = {
     "int": int,
     "bool": bool,
     "int or None": int | None,
-    'int, "relevant" or None': (TopK, TopKs, int | None),  # a single curve takes an int
+    'int, "relevant" or None': (TopK, TopKs, int | None, int),  # a single curve takes an int
     "torch.Generator or None": torch.Generator | None,
     "Tensor or None": Tensor | None,
     "torch.dtype or None": torch.dtype | None,
-    "Convention or None": torch_ap.Convention | None,
+    "Convention or None": (torch_ap.Convention | None, DetectionConvention | None),  # a name for detections
     "names or None": (Sequence[str] | None, Mapping[int, str] | Sequence[str] | None),  # COCO accepts any ids
 }
 ARGUMENTS = {name[0]: (kind[0], eval(default[0])) for name, kind, default, _ in table("| argument | type |")}
@@ -108,6 +108,7 @@ OTHER_TOP_K = {
     "inference.recall_at_k_interval": inspect.Parameter.empty,
     "functional.embedding_average_precision": (1, 5, 10),
     "EmbeddingMAP.evaluate": (1, 5, 10),
+    "explain": 10,
     "functional.recommendation_at_k": (5, 10, 20),
 }
 

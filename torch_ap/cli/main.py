@@ -17,9 +17,9 @@ from torch_ap._version import __version__
 from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
 from torch_ap.cli.notes import OUTPUT, note, shorten, to_option_names
 from torch_ap.cli.options import Parser, add_plan, add_trec, fill_in_defaults
-from torch_ap.cli.table_options import add_report, add_score
+from torch_ap.cli.table_options import add_explain, add_report, add_score
 
-_ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc, add_plan)
+_ADD = (add_score, add_report, add_trec, add_coco, add_lvis, add_voc, add_explain, add_plan)
 _EXAMPLES = (
     "Examples:\n"
     "  torch-ap score predictions.csv --preds score --target label --interval\n"
@@ -27,7 +27,8 @@ _EXAMPLES = (
     "  torch-ap trec qrels.txt run.txt -m map -m P@10\n"
     "  torch-ap coco annotations.json results.json --per-class\n"
     "  torch-ap lvis lvis_v1_val.json results.json --fixed\n"
-    "  torch-ap voc annotations detections\n\n"
+    "  torch-ap voc annotations detections\n"
+    "  torch-ap explain predictions.csv --preds score --target label --reported 0.7833\n\n"
     "Each COMMAND has its --help. Results are text, or --json, --csv or --markdown."
 )
 _PIPE_CLOSED, _INTERRUPTED = 141, 130

@@ -116,6 +116,37 @@ def add_report(subparsers: Subparsers) -> None:
     parser.set_defaults(**dict.fromkeys(absent), best=False)
 
 
+def add_explain(subparsers: Subparsers) -> None:
+    """Add ``torch-ap explain``."""
+    parser = add_command(
+        subparsers,
+        "explain",
+        help="which average precision a number is, and why two programs differ",
+        description="Compute the average precision of a table, of a run or of detections under the conventions of many "
+        "programs, name those that equal a reported number, and split the difference of two into steps.",
+        epilog="Examples:\n"
+        "  torch-ap explain predictions.csv --preds score --target label --reported 0.7833\n"
+        "  torch-ap explain predictions.csv --preds score --target label --from scikit-learn --to XGBoost\n"
+        "  torch-ap explain qrels.txt run.txt --top-k 10 --reported 0.412\n"
+        "  torch-ap explain instances_val2017.json results.json --from COCO --to 'ultralytics mAP50-95'",
+    )
+    text = "a table (as for score), or judgements and a run (as for trec), or two JSON files (as for coco, boxes)"
+    parser.option("data", text, metavar="DATA", nargs="+")
+    parser.option("--preds", "with a table: scores; several columns: one per class", nargs="+", metavar="COL")
+    parser.option("--target", "with a table: targets, as for score", nargs="+", metavar="COL")
+    text = "number to identify, in [0, 1] or a percentage above 1; trailing zeros are digits"
+    parser.option("--reported", text, metavar="NUMBER")
+    text = "convention where the steps begin (default: the first one)"
+    parser.option("--from", text, dest="first", metavar="NAME")
+    text = "convention where the steps end (default: the first one that equals --reported)"
+    parser.option("--to", text, dest="second", metavar="NAME")
+    parser.option("--top-k", "k of AP@k, for runs (default: 10)", type=int, default=10, metavar="K")
+    text = "lowest relevant grade, for runs (default: 1)"
+    parser.option("-l --relevance-level", text, type=int, default=1, metavar="GRADE")
+    parser.option("--picture", "also draw the steps: .png, .svg or .pdf (extra `plot`)", metavar="PATH")
+    parser.forms()
+
+
 def _add_columns(parser: Parser) -> None:
     """Add the file, its columns, and the convention."""
     parser.option("file", _FILE, metavar="FILE", nargs="+", action=_Files)
