@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.support.paths import DATA
-from tests.support.tolerances import REORDERED
+from tests.support.tolerances import REORDERED, SINGLE
 from tests.support.ultralytics_numbers import COMMITTED, scene
 from torch_ap import VOCMeanAveragePrecision
 from torch_ap.cli.main import main
@@ -119,16 +119,16 @@ def test_intervals_slices_curves_and_errors():
     metric.update(preds, target, sample_ids=torch.arange(len(preds)))
     numbers = metric.compute()
     interval = metric.confidence_interval(n_resamples=50)
-    assert float(interval.estimate) == pytest.approx(numbers["map"].item(), abs=1e-6)
+    assert float(interval.estimate) == pytest.approx(numbers["map"].item(), abs=SINGLE)
     assert float(interval.low) < float(interval.estimate) < float(interval.high)
     half = list(range(len(preds) // 2))
     row = metric.per_slice({"half": half, "all": list(range(len(preds)))})
-    assert row["precision"][1].item() == pytest.approx(numbers["precision"].item(), abs=1e-6)
+    assert row["precision"][1].item() == pytest.approx(numbers["precision"].item(), abs=SINGLE)
     alone = VOCMeanAveragePrecision(convention="ultralytics-8.3", diagnose=False)
     alone.update(preds[: len(half)], target[: len(half)])
-    assert row["recall"][0].item() == pytest.approx(alone.compute()["recall"].item(), abs=1e-6)
+    assert row["recall"][0].item() == pytest.approx(alone.compute()["recall"].item(), abs=SINGLE)
     aps = [float(curve.average_precision) for curve in metric.curve(0.5)]
-    assert aps == pytest.approx(numbers["map_50_per_class"].tolist(), abs=1e-6, nan_ok=True)
+    assert aps == pytest.approx(numbers["map_50_per_class"].tolist(), abs=SINGLE, nan_ok=True)
     assert 0 < float(metric.errors().average_precision) < 1
 
 
@@ -168,7 +168,7 @@ def test_yolo_folder(yolo, capsys):
     target = [side_of(x) for x in lines["labels"].values()]
     wanted = voc_mean_average_precision(preds, target, "cxcywh", convention="ultralytics", dtype=torch.float64)
     for name in ("map", "map_50", "precision", "recall", "score"):
-        assert numbers[name] == pytest.approx(wanted[name].item(), abs=1e-6)  # the command computes in float32
+        assert numbers[name] == pytest.approx(wanted[name].item(), abs=SINGLE)
     assert numbers["per_class"]["name"] == ["0", "1", "2"]
     assert main(arguments) == 0
     text = capsys.readouterr().out
