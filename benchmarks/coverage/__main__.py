@@ -17,6 +17,7 @@ from benchmarks.coverage import (
     detectors,
     equals,
     few_misses,
+    groups,
     images,
     labels,
     operating_points,
@@ -37,7 +38,7 @@ _PARTS = {
     "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "systems": systems, "best": best, "planning": planning, "queries": queries, "images": images,
-    "detectors": detectors, "cuts": cuts, "equals": equals,
+    "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them
 _OPENING = pathlib.Path(__file__).with_name("opening.md")

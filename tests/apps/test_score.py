@@ -160,6 +160,40 @@ def test_interval_chance_and_comparison_are_the_librarys(paths, tensors, score):
     assert found["P@9"]["reasons"] == ["no comparison: one ranking and classes have one for ap only"]
 
 
+def test_clusters_of_rows_and_of_groups(paths, tensors, columns, score):
+    names = list(dict.fromkeys(columns["query"]))
+    ids = torch.tensor([names.index(query) for query in columns["query"]])
+    arguments = (
+        paths["parquet"],
+        *BINARY,
+        "--cluster",
+        "query",
+        "--interval",
+        "--baseline",
+        "other",
+        "-m",
+        "ap",
+        "-m",
+        "R@9",
+    )
+    found = measures(score(*arguments, "--json"))
+    preds, target = tensors["score"], tensors["label"]
+    interval = inference.average_precision_interval(preds, target, groups=ids)
+    assert [found["ap"][key] for key in ("low", "high")] == pytest.approx([float(interval.low), float(interval.high)])
+    compared = inference.compare_rankings(preds, tensors["other"], target, groups=ids)
+    assert found["ap"]["compared"]["p_value"] == pytest.approx(float(compared.p_value))
+    at = inference.recall_at_k_interval(preds, target, 9, groups=ids)
+    assert found["R@9"]["low"] == pytest.approx(float(at.low))
+    metric = RetrievalMAP()
+    metric.update(preds, target, ids)
+    grouped = measures(score(paths["csv"], *BINARY, "--group", "query", "--cluster", "query", "--interval", "--json"))
+    expected = metric.confidence_interval(groups={query: query for query in range(20)})
+    assert grouped["map"]["low"] == pytest.approx(float(expected.low))
+    said = score(paths["csv"], *BINARY, "--group", "query", "--cluster", "class", status=2).err
+    assert "all rows of a group must have one cluster (--cluster), group 'q" in said
+    assert "--cluster has no meaning with --bins" in score(*arguments[:7], "--bins", "9", status=2).err
+
+
 def test_groups_are_queries(paths, tensors, columns, score):
     metric, other = RetrievalMAP(), RetrievalMAP()
     names = list(dict.fromkeys(columns["query"]))

@@ -1,5 +1,6 @@
 """Intervals and comparisons of items in groups, against explicit deletion of each group."""
 
+import itertools
 import math
 import pickle
 
@@ -9,15 +10,26 @@ from scipy import stats
 
 from tests.support import emulated
 from tests.support.tolerances import REORDERED
-from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision, merge
+from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision, RetrievalMAP, merge
 from torch_ap.core.ranking.builders import from_scores
 from torch_ap.functional import (
     binary_average_precision,
     multiclass_average_precision,
     multilabel_average_precision,
 )
-from torch_ap.inference import average_precision_interval, compare_rankings, compare_systems, groups
+from torch_ap.inference import (
+    average_precision_interval,
+    chance_test,
+    compare_per_query,
+    compare_rankings,
+    compare_systems,
+    groups,
+    mean_interval,
+    precision_at_k_interval,
+    recall_at_k_interval,
+)
 from torch_ap.inference.groups import Groups, standard_error, without_each_group
+from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.record import logit, student_quantile
 
 ROUNDING = {"rtol": REORDERED, "atol": REORDERED}
@@ -391,3 +403,145 @@ def test_accelerator():
     expected = average_precision_interval(preds, target, average="macro", groups=ids)
     torch.testing.assert_close(found.low, expected.low, **ROUNDING)
     torch.testing.assert_close(found.high, expected.high, **ROUNDING)
+
+
+def test_precision_and_recall_at_k_sum_terms_per_group():
+    scores, target, ids = draw(13, n=120, grouping=20, distinct=30)
+    k, m = 31, float(target.sum())
+    order = scores.argsort(descending=True)
+    cut = scores[order[k - 1]]
+    share_of_tied = (k - int((scores > cut).sum())) / int((scores == cut).sum())
+    inside = (scores > cut).double() + (scores == cut).double() * share_of_tied
+    for name, function in (("P", precision_at_k_interval), ("R", recall_at_k_interval)):
+        found = function(scores, target, k, groups=ids)
+        assert found.estimate == function(scores, target, k).estimate
+        share = float(found.estimate)
+        # the local share of hits, from the hits expected at ranks k - 10 and k + 10
+        hits_at = [float(recall_at_k_interval(scores, target, x).estimate) * m for x in (k - 10, k + 10)]
+        local = (hits_at[1] - hits_at[0]) / 20
+        terms = (target.double() - local) * inside
+        terms = terms / k if name == "P" else (terms - share * target.double()) / m
+        sums = [float(terms[ids == group].sum()) for group in torch.unique(ids)]
+        count, mean = len(sums), sum(sums) / len(sums)
+        variance = count / (count - 1) * sum((x - mean) ** 2 for x in sums)
+        assert float(found.standard_error) == pytest.approx(math.sqrt(variance), rel=1e-9)
+        trials, z = share * (1 - share) / variance, stats.t.isf(0.025, explicit_df(target, ids))
+        center = share + z * z / (2 * trials)
+        half = z * math.sqrt(share * (1 - share) / trials + (z / trials) ** 2 / 4)
+        assert float(found.low) == pytest.approx((center - half) / (1 + z * z / trials), rel=1e-9)
+        assert float(found.high) == pytest.approx((center + half) / (1 + z * z / trials), rel=1e-9)
+
+
+def test_at_k_without_an_interval():
+    scores, target, ids = draw(14, n=60, grouping=20)
+    for found in (
+        precision_at_k_interval(scores, target, 10, groups=[1] * 60),
+        recall_at_k_interval(scores, torch.zeros_like(target), 10, groups=ids),
+        recall_at_k_interval(scores, target, 60, groups=ids),
+    ):
+        assert found.low.isnan()
+        assert "the ends are NaN" in found.reason
+    with pytest.raises(ValueError, match=r"`design` .*'iid' with `groups`"):
+        precision_at_k_interval(scores, target, 10, groups=ids, design="stratified")
+
+
+def draw_queries(seed, n=60):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(n, generator=generator).double(), torch.randint(0, 14, (n,), generator=generator)
+
+
+def test_mean_of_queries_in_groups():
+    values, ids = draw_queries(0)
+    found = mean_interval(values, groups=ids)
+    mean, parts = float(values.mean()), [values[ids == group] for group in torch.unique(ids)]
+    square = len(parts) / (len(parts) - 1) * sum(float((x - mean).sum()) ** 2 for x in parts) / 60**2
+    df = 60**2 / sum(len(x) ** 2 for x in parts) - 1
+    half = stats.t.isf(0.025, df) * math.sqrt(square) / (mean * (1 - mean))
+    center = math.log(mean / (1 - mean))
+    assert float(found.standard_error) == pytest.approx(math.sqrt(square))
+    assert float(found.low) == pytest.approx(1 / (1 + math.exp(half - center)))
+    outside = mean_interval(values * 3, groups=ids)
+    assert float(outside.high) == pytest.approx(3 * mean + 3 * stats.t.isf(0.025, df) * math.sqrt(square))
+    single = mean_interval(values, groups=torch.arange(60))
+    assert float(single.standard_error) == pytest.approx(float(mean_interval(values, method="t").standard_error))
+
+
+def test_paired_queries_in_groups():
+    values, ids = draw_queries(1)
+    others = draw_queries(2)[0]
+    found = compare_per_query(values, others, groups=ids)
+    gap = values - others
+    interval = mean_interval(gap, method="t", groups=ids)
+    assert float(found.standard_error) == pytest.approx(float(interval.standard_error))
+    df = 60**2 / sum(int((ids == group).sum()) ** 2 for group in torch.unique(ids)) - 1
+    assert float(found.p_value) == pytest.approx(2 * stats.t.sf(abs(float(gap.mean() / found.standard_error)), df))
+    items = compare_per_query(values, others, groups=torch.arange(60))
+    assert float(items.p_value) == pytest.approx(float(compare_per_query(values, others).p_value))
+    assert float(compare_per_query(values, values, groups=ids).p_value) == 1
+    assert compare_per_query(values, others, groups=[0] * 60).p_value.isnan()
+    with pytest.raises(ValueError, match="`method`"):
+        compare_per_query(values, others, groups=ids, method="randomization")
+    with pytest.raises(ValueError, match="`method`"):
+        mean_interval(values, groups=ids, method="dirichlet")
+    with pytest.raises(ValueError, match="`groups` must be one per query"):
+        mean_interval(values, groups=ids[:3])
+    with pytest.warns(UserWarning, match="4 groups with queries"):
+        mean_interval(values, groups=torch.arange(60) % 4)
+    assert mean_interval(values, groups=[0] * 60).low.isnan()
+    assert mean_interval(torch.ones(60), groups=ids).low.isnan()
+
+
+def test_metrics_of_queries_in_groups():
+    generator = torch.Generator().manual_seed(0)
+    preds, target = torch.rand(2, 40, 5, generator=generator), torch.rand(40, 5, generator=generator) < 0.5
+    metric, other = RetrievalMAP(empty_target_action="skip"), RetrievalMAP(empty_target_action="skip")
+    metric.update(preds[0], target)
+    other.update(preds[1], target)
+    topics = {query: f"topic {query % 12}" for query in range(40)}
+    queries, values = metric.per_query()
+    ids = queries % 12
+    found = metric.confidence_interval(groups=topics)
+    torch.testing.assert_close(found.low, mean_interval(values, groups=ids).low, rtol=1e-6, atol=0)
+    compared = metric.compare(other, groups=topics)
+    expected = compare_per_query(values, other.per_query()[1], groups=ids)
+    assert float(compared.p_value) == pytest.approx(float(expected.p_value), rel=1e-5)
+    with pytest.raises(ValueError, match="`groups` must contain every query, got none for"):
+        metric.confidence_interval(groups={0: 1})
+    with pytest.raises(TypeError, match="`groups` must map each query to its group"):
+        metric.confidence_interval(groups=[1, 2])
+
+
+def test_chance_in_the_population_of_groups():
+    scores, target, ids = draw(15, n=150, grouping=20, distinct=1000)
+    found = chance_test(scores, target, groups=ids)
+    lifts = []
+    for group in torch.unique(ids):
+        kept = ids != group
+        value, level = (
+            ap(scores[kept], target[kept]),
+            random_average_precision(int(kept.sum()), int(target[kept].sum())),
+        )
+        lifts.append(torch.logit(value) - torch.logit(level.mean))
+    t = float(torch.logit(found.estimate) - torch.logit(found.chance_level)) / explicit_error(torch.stack(lifts))
+    assert found.method == "jackknife"
+    assert float(found.p_value) == pytest.approx(stats.t.sf(t, explicit_df(target, ids)), rel=1e-9)
+    assert chance_test(scores, target, groups=[0] * 150).p_value.isnan()
+
+
+def test_chance_within_groups():
+    """The distribution of permutations within groups, against all of them."""
+    scores, target = torch.tensor([6.0, 5, 5, 3, 2, 1]), torch.tensor([1, 0, 1, 0, 1, 0])
+    ids = torch.tensor([0, 0, 0, 1, 1, 1])
+    reached = [
+        float(ap(scores, torch.tensor([*first, *second]))) >= float(ap(scores, target)) - 1e-12
+        for first in set(itertools.permutations([1, 0, 1]))
+        for second in set(itertools.permutations([0, 1, 0]))
+    ]
+    found = chance_test(scores, target, groups=ids, method="permutation", n_resamples=4000)
+    # four standard errors of a share of 4,000 draws
+    assert float(found.p_value) == pytest.approx(sum(reached) / len(reached), abs=0.032)
+    constant = chance_test(scores, torch.tensor([1, 1, 1, 0, 0, 0]), groups=ids, method="permutation", n_resamples=10)
+    assert float(constant.p_value) == 1
+    for wrong in ({"method": "exact", "groups": ids}, {"method": "jackknife"}):
+        with pytest.raises(ValueError, match="`method`"):
+            chance_test(scores, target, **wrong)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_ap.cli import gates, report, score_best, score_bins, score_exact, table_inputs
 from torch_ap.cli.notes import to_option_names
 from torch_ap.cli.table_inputs import metric_of
-from torch_ap.cli.table_intervals import AP_ALONE, gates_of_table, has_comparison, interval_of
+from torch_ap.cli.table_intervals import AP_ALONE, cluster_options, gates_of_table, has_comparison, interval_of
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
@@ -71,7 +71,7 @@ def _result_of(
         other = metric_of(args, measure, baseline)
         other_value = float(other.compute())
         missing = NO_POSITIVE if is_undefined else "" if has_comparison(measure, columns) else AP_ALONE
-        compared = compare(metric, other, missing, confidence_level=args.confidence_level)
+        compared = compare(metric, other, missing, confidence_level=args.confidence_level, **cluster_options(columns))
         numbers = {name: compared[name] for name in ("low", "high", "p_value")}
         result.compared = {"baseline": other_value, "difference": value - other_value, **numbers}
         reason = to_option_names(compared["reason"], args.option_names)

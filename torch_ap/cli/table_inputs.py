@@ -41,6 +41,7 @@ def read(args: argparse.Namespace) -> Inputs:
     measures, table = prepare(args)
     with Bar(args.file) as bar:
         columns = table.read(bar)
+    _check_clusters(args, table, columns)
     measures = measures_of_rankings(args, measures, columns.preds.ndim == 2)
     return Inputs(measures, table, columns, _read_baseline(args, table, columns))
 
@@ -62,6 +63,7 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
         form=args.format,
         pos_label=args.pos_label,
         systems=args.best,
+        cluster=args.cluster,
     )
     return _requested_measures(args, len(args.preds) > 1 and not args.best), table
 
@@ -112,9 +114,11 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError(f"{STANDARD_INPUT} can appear only once, since standard input can be read once")
     grouped = args.group is not None
     for is_excluded, names, condition in (
-        (args.bins is not None, ("report", "prevalence", "sampling_weights"), "with --bins, which stores counts"),
+        (args.bins is not None, ("report", "prevalence", "sampling_weights", "cluster"), "with --bins, which stores counts"),
         (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
         (args.best, ("report", "fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
+        (args.best and grouped, ("cluster",), "with --best and --group"),
+        (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
         (args.weights is not None, ("sampling_weights",), "with --weights"),
@@ -191,6 +195,7 @@ def _check_same_rows(args: argparse.Namespace, columns: Columns, baseline: Colum
     for names, own, other in (
         (args.target, columns.target, baseline.target),
         ([weights_column(args)], columns.weights, baseline.weights),
+        ([args.cluster], columns.cluster, baseline.cluster),
     ):
         if own is not None and other is not None and not torch.equal(own, other):
             row = int((own != other).reshape(len(own), -1).any(1).nonzero()[0]) + 1
@@ -247,6 +252,17 @@ def table_facts(
     return facts | ({"labels" if labels else "classes": classes} if classes else {"positive": positives})
 
 
+def _check_clusters(args: argparse.Namespace, table: tables.Table, columns: Columns) -> None:
+    """Raise ValueError if the rows of a group are in two clusters."""
+    if columns.group is None or columns.cluster is None:
+        return
+    pairs = torch.unique(torch.stack([columns.group, columns.cluster], 1), dim=0)
+    repeated = (pairs[1:, 0] == pairs[:-1, 0]).nonzero().flatten()
+    if len(repeated):
+        name = short_repr(list(table.groups)[int(pairs[repeated[0], 0])])
+        raise ValueError(f"{args.file}: all rows of a group must have one cluster (--cluster), group {name} has two")
+
+
 def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, average: str = "macro") -> Any:
     """Return the metric of all rows: of one ranking, of one per class or label, or of one per group."""
     metric: Any
@@ -266,6 +282,6 @@ def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, aver
             metric = MulticlassAveragePrecision(preds.shape[1], average, **settings, empty_target_action="skip")  # type: ignore[arg-type]
         else:
             metric = MultilabelAveragePrecision(preds.shape[1], average, **settings, empty_target_action="neg")  # type: ignore[arg-type]
-        metric.update(preds, target, columns.weights)
+        metric.update(preds, target, columns.weights, groups=columns.cluster)
     metric.set_dtype(torch.float64)
     return metric

@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+import torch
+
 from torch_ap.cli import gates
 from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.notes import file_name
@@ -28,13 +30,26 @@ def interval_of(args: argparse.Namespace, measure: Measure, metric: Any, columns
     if not grouped:
         if measure.kind in _AT_K:
             at_k = _AT_K[measure.kind]
-            return at_k(columns.preds, columns.target, measure.k or 1, confidence_level=level)  # type: ignore[no-any-return]
+            settings = {"confidence_level": level, "groups": columns.cluster}
+            return at_k(columns.preds, columns.target, measure.k or 1, **settings)  # type: ignore[no-any-return]
         if measure.k is not None or not measure.formula.is_average_precision:
             raise ValueError(_NO_INTERVAL)
-        if getattr(measure.formula, "interpolation", None) is not None:
+        if getattr(measure.formula, "interpolation", None) is not None and columns.cluster is None:
             method = "bootstrap-logit"  # interpolated AP has no influence function
-    options = {} if args.sampling_weights is None else {"sampling_weights": True}
-    return metric.confidence_interval(level, method, **options, **resampling_options(args))  # type: ignore[no-any-return]
+    options = {**resampling_options(args), **cluster_options(columns)}
+    if args.sampling_weights is not None:
+        options["sampling_weights"] = True
+    return metric.confidence_interval(level, method, **options)  # type: ignore[no-any-return]
+
+
+def cluster_options(columns: Columns) -> dict[str, Any]:
+    """Return the argument ``groups`` of intervals over groups of rows that are in clusters; {} otherwise.
+
+    Metrics of items store the cluster of each row.
+    """
+    if columns.group is None or columns.cluster is None:
+        return {}
+    return {"groups": dict(torch.stack([columns.group, columns.cluster], 1).tolist())}
 
 
 def has_comparison(measure: Measure, columns: Columns) -> bool:
@@ -79,7 +94,7 @@ def _difference(args: argparse.Namespace, measure: Measure, inputs: Inputs) -> E
             raise ValueError(f"--fail-if-worse of {measure.name} has no comparison: {AP_ALONE}")
         assert inputs.baseline is not None
         metric, other = (metric_of(args, measure, x) for x in (inputs.columns, inputs.baseline))
-        comparison: Comparison = metric.compare(other, confidence_level=level)
+        comparison: Comparison = metric.compare(other, confidence_level=level, **cluster_options(inputs.columns))
         return comparison
 
     return estimate

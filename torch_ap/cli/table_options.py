@@ -158,6 +158,10 @@ def _add_columns(parser: Parser) -> None:
     parser.option("--group", "query, user or image of each row", metavar="COL")
     parser.option("-l --relevance-level", "lowest relevant grade (default: 1)", type=int, metavar="GRADE")
     parser.option("--weights", "weights of the rows", metavar="COL")
+    text = (
+        "patient, user or site of each row, or with --group of each group: rows of a cluster may depend on each other"
+    )
+    parser.option("--cluster", f"{text}; for intervals and comparisons", metavar="COL")
     parser.option("--baseline", _BASELINE, metavar="OTHER")
     parser.option("--ties", "rule for equal scores (default: grouped; with --group: expected)", choices=TIE_RULES)
     text = "divisor of ap@k: min(k, m) (default), all m relevant rows, or those found in the top k"

@@ -317,8 +317,7 @@ def _simultaneous_intervals(
 
 def _grouped_interval(settings: APSettings, curve: HitCurve, validated: Batch, options: InferenceSettings) -> Interval:
     """Return the interval of rankings, or of their average, from the values without each group."""
-    if options.design != "iid":
-        raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", options.design)
+    grouped.check_design(options.design)
     check_convention(settings.convention, options.method, curve)
     without = grouped.values_without_groups(settings, curve, validated, options.method)
     options, level = replace(options, method=without.method), options.confidence_level

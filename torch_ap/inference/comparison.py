@@ -16,7 +16,6 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import Batch, ClassificationInputs
 from torch_ap.core.items.settings import APSettings
@@ -89,8 +88,7 @@ class PairedGroups:
         groups: Groups,
         options: InferenceSettings,
     ) -> None:
-        if options.design != "iid":
-            raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", options.design)
+        grouped.check_design(options.design)
         method = grouped.resolve_method(options.method, groups, GROUP_METHODS)
         method = grouped.DEFAULT if method == "logit" else method
         systems = zip(curves, scores, strict=True)
@@ -272,8 +270,7 @@ def _compare_grouped_averages(
     options: InferenceSettings,
 ) -> Comparison:
     """Return the difference of two averages, with its standard error by the averages without each group."""
-    if options.design != "iid":
-        raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", options.design)
+    grouped.check_design(options.design)
     systems = [
         grouped.values_without_groups(settings, curve, batch, options.method)
         for curve, batch in zip(curves, batches, strict=True)

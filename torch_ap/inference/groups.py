@@ -38,7 +38,7 @@ Example:
     (tensor(0.0674, dtype=torch.float64), 0.7999999999999998)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base.messages import raise_invalid, warn_caller
+from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
 from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
@@ -60,7 +60,7 @@ METHODS = ("jackknife", "influence")  # of intervals with groups
 DEFAULT = ""  # "jackknife" up to MAX_JACKKNIFE groups, else "influence"
 NO_SPREAD = "fewer than two groups, or one with most hits or misses, so the spread is unknown"
 MAX_JACKKNIFE = 500  # groups; beyond, the linearized form covers as well and takes one pass
-_MEASURED_FROM = 10  # groups with hits; with fewer, intervals cover the truth less often than they should
+MEASURED_FROM = 10  # groups with hits; with fewer, intervals cover the truth less often than they should
 _EXACT_ENTRIES = 1 << 12  # of hits from the top; below, the same number of entries at geometric distances
 _CELLS_A_BLOCK = 1 << 16  # groups times entries that fit the cache
 
@@ -100,9 +100,26 @@ class Groups:
         return min(float(self.count), effective_number(hits), effective_number(misses)) - 1
 
 
-def validate_groups(groups: SampleIds, items: torch.Size, device: torch.device) -> Tensor | None:
+def validate_groups(groups: SampleIds, items: torch.Size, device: torch.device, unit: str = "item") -> Tensor | None:
     """Return the ids of an argument ``groups``, one integer per item, as (N,) int64; None for None."""
-    return validate_ids("groups", groups, items, device, "item")
+    return validate_ids("groups", groups, items, device, unit)
+
+
+def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], unit: str) -> Tensor:
+    """Return the group of each member, (N,) int64, from a mapping such as the topic of each query.
+
+    Raises:
+        TypeError: if ``groups`` is no mapping.
+        ValueError: if it lacks a member.
+    """
+    if not isinstance(groups, Mapping):
+        raise_invalid("groups", f"must map each {unit} to its group", groups, TypeError)
+    numbers: dict[Hashable, int] = {}
+    for member in members:
+        if member not in groups:
+            raise_invalid("groups", f"must contain every {unit}", Plain(f"none for {short_repr(member)}"))
+        numbers.setdefault(groups[member], len(numbers))
+    return torch.tensor([numbers[groups[member]] for member in members], dtype=torch.int64)
 
 
 def effective_number(sizes: Tensor) -> float:
@@ -127,6 +144,12 @@ def linearized_values(value: Any, shares: Tensor, groups: Groups) -> Tensor:
     return values
 
 
+def check_design(design: str) -> None:
+    """Raise ValueError for another design than "iid"."""
+    if design != "iid":
+        raise_invalid("design", "must be 'iid' with `groups`, whose numbers of hits are random", design)
+
+
 def resolve_method(method: str, groups: Groups, methods: Sequence[str] = METHODS) -> str:
     """Return a method of ``methods``; "" gives the default of the number of groups, "jackknife" or "influence"."""
     if method == DEFAULT:
@@ -137,17 +160,18 @@ def resolve_method(method: str, groups: Groups, methods: Sequence[str] = METHODS
     return method
 
 
-def few_groups_reason(hit_groups: Tensor) -> str:
+def few_groups_reason(hit_groups: Tensor, members: str = "hits") -> str:
     """Warn if an interval or a test has 2 to 9 groups with hits, and return the reason; "" otherwise.
 
     Args:
         hit_groups: number of groups with hits, 0-d or of each of S rankings.
+        members: what the groups contain, for the message.
     """
-    few = hit_groups[(hit_groups >= 2) & (hit_groups < _MEASURED_FROM)]
+    few = hit_groups[(hit_groups >= 2) & (hit_groups < MEASURED_FROM)]
     if not len(few):
         return ""
     where = f"{len(few)} of {len(hit_groups)} rankings: " if hit_groups.numel() > 1 else ""
-    reason = f"{where}{int(few.min())} groups with hits, but coverage is measured from {_MEASURED_FROM} on"
+    reason = f"{where}{int(few.min())} groups with {members}, but coverage is measured from {MEASURED_FROM} on"
     warn_caller(f"`groups`: {reason}", UserWarning)
     return reason
 

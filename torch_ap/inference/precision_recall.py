@@ -13,12 +13,15 @@ from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.counts import hits_at
 from torch_ap.core.measures.top_share import precision_at_recall
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import dirichlet
+from torch_ap.inference import groups as grouped
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.dirichlet import WeightedItems
-from torch_ap.inference.record import Ends, Interval, normal_quantile, wilson
+from torch_ap.inference.groups import Groups
+from torch_ap.inference.record import Ends, Interval, normal_quantile, student_quantile, wilson
 from torch_ap.inference.resampling import DESIGNS, Resampling
 from torch_ap.inference.simultaneous import band_ends
 
@@ -29,7 +32,13 @@ _ALL = "all items are retrieved: recall is 1 by definition"
 
 @renamed_keywords(k="top_k")
 def recall_at_k_interval(
-    preds: Tensor, target: Tensor, top_k: int, *, confidence_level: float = 0.95, design: Design = "iid"
+    preds: Tensor,
+    target: Tensor,
+    top_k: int,
+    *,
+    confidence_level: float = 0.95,
+    design: Design = "iid",
+    groups: SampleIds = None,
 ) -> Interval:
     r"""Return a confidence interval for recall at k, by the delta method in Wilson's form.
 
@@ -69,6 +78,9 @@ def recall_at_k_interval(
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" (items were sampled, so the number of hits is random) or "stratified" (the numbers of hits and
             misses were fixed).
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. The terms of the variance are summed per group, and Student's t replaces z, see
+            :mod:`torch_ap.inference.groups`. Requires ``design="iid"``.
 
     Returns:
         :class:`torch_ap.inference.Interval` of 0-d float64 tensors; NaN without hits or without misses. For
@@ -89,13 +101,21 @@ def recall_at_k_interval(
         [0.343, 0.533, 0.715]
     """
     cut, reason = _validate_cut(preds, target, top_k, confidence_level, design)
+    if groups is not None:
+        return _grouped_interval(cut, preds, target, groups, confidence_level, design, "recall")
     interval = cut.recall(confidence_level, design)
     return replace(interval, reason=reason or interval.reason)
 
 
 @renamed_keywords(k="top_k")
 def precision_at_k_interval(
-    preds: Tensor, target: Tensor, top_k: int, *, confidence_level: float = 0.95, design: Design = "iid"
+    preds: Tensor,
+    target: Tensor,
+    top_k: int,
+    *,
+    confidence_level: float = 0.95,
+    design: Design = "iid",
+    groups: SampleIds = None,
 ) -> Interval:
     r"""Return a confidence interval for precision at k, by the delta method in Wilson's form.
 
@@ -135,6 +155,9 @@ def precision_at_k_interval(
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" (items were sampled, so the number of hits is random) or "stratified" (the numbers of hits and
             misses were fixed).
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. The terms of the variance are summed per group, and Student's t replaces z, see
+            :mod:`torch_ap.inference.groups`. Requires ``design="iid"``.
 
     Returns:
         :class:`torch_ap.inference.Interval` of 0-d float64 tensors. In design "stratified", NaN without hits
@@ -155,6 +178,8 @@ def precision_at_k_interval(
         [0.488, 0.8, 0.944]
     """
     cut, reason = _validate_cut(preds, target, top_k, confidence_level, design)
+    if groups is not None:
+        return _grouped_interval(cut, preds, target, groups, confidence_level, design, "precision")
     interval = cut.precision(confidence_level, design)
     return replace(interval, reason=reason or interval.reason) if design == "stratified" else interval
 
@@ -223,6 +248,41 @@ def _validate_cut(preds: Tensor, target: Tensor, k: int, confidence_level: float
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""
     return Cut(n, k, m, hits, (above - below) / (high - low)), reason
+
+
+def _grouped_interval(
+    cut: Cut, preds: Tensor, target: Tensor, groups: SampleIds, confidence_level: float, design: str, name: str
+) -> Interval:
+    """Return the interval of precision or recall at k of items in groups, from the terms of the variance per group."""
+    grouped.check_design(design)
+    scores, relevant = preds.detach().flatten(), target.flatten() == 1
+    ids = grouped.validate_groups(groups, scores.shape, scores.device)
+    assert ids is not None
+    own = Groups.from_ids(ids)
+    least = scores.topk(cut.k).values[-1]
+    above, tied = scores > least, scores == least
+    inside = segments.as_float64(above) + segments.as_float64(tied) * (cut.k - above.sum()) / tied.sum()
+    y = segments.as_float64(relevant)
+    terms = (y - cut.local) * inside
+    share, scale, trials = cut.hits / cut.k, cut.m.new_tensor(float(cut.k)), cut.m.new_tensor(float(cut.k))
+    if name == "recall":
+        share, scale, trials = cut.hits / cut.m, cut.m, cut.m
+        terms = terms - share * y
+    variance = grouped.standard_error(grouped.linearized_values(share, terms / scale, own)).square()
+    df = own.degrees_of_freedom(relevant)
+    quantile = student_quantile(confidence_level, share.new_tensor(df))
+    undefined = df < 1 or 0 in (int(cut.m), cut.n - int(cut.m)) or (name == "recall" and cut.k == cut.n)
+    if undefined:
+        nan = torch.full_like(share, torch.nan)
+        reason = (
+            grouped.NO_SPREAD if df < 1 and 0 < int(cut.m) < cut.n else "all items or no items are hits or retrieved"
+        )
+        return Interval(share, nan, nan, nan, confidence_level, _METHOD, design, f"{reason}: the ends are NaN")
+    has_variance = (share > 0) & (share < 1) & (variance > 0)
+    trials = torch.where(has_variance, share * (1 - share) / variance, trials.clamp(max=own.count))
+    low, high = wilson(share, trials, quantile)
+    reason = grouped.few_groups_reason((own.sums(y) > 0).sum())
+    return Interval(share, low, high, variance.sqrt(), confidence_level, _METHOD, design, reason)
 
 
 def _interval(share: Tensor, variance: Tensor, trials: Tensor, confidence_level: float, design: str) -> Interval:

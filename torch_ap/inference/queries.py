@@ -27,9 +27,12 @@ from torch import Tensor
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import allowed_values
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking.order import Array
+from torch_ap.inference import groups as grouped
 from torch_ap.inference import record
 from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling, multinomial
 
@@ -43,7 +46,8 @@ def mean_interval(
     values: Tensor,
     *,
     confidence_level: float = 0.95,
-    method: QueryMethod = "dirichlet",
+    method: QueryMethod | None = None,
+    groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -74,7 +78,11 @@ def mean_interval(
     Args:
         values: (Q,) finite values, one per query, at least one.
         confidence_level: nominal coverage, in (0, 1).
-        method: as above.
+        method: as above; None for "dirichlet", and with ``groups`` for "t", the only method.
+        groups: (Q,) integers, a tensor or a list, the group of each query, such as a topic or a user; None for
+            independent queries. With S_g the sum of the n_g values of group g, SE^2 is G / (G - 1) times the sum of
+            (S_g - n_g mean)^2, over Q^2. Student's t has (sum of n_g)^2 / sum of n_g^2 - 1 degrees of freedom. The ends
+            are computed on the logit scale if all values are in [0, 1].
         n_resamples: number of bootstrap resamples, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -105,9 +113,12 @@ def mean_interval(
     """
     tensors.check_query_values("values", values)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("method", method, QUERY_METHODS)
+    ids = grouped.validate_groups(groups, values.shape, values.device, "query")
+    checks.one_of("method", method, (None, *QUERY_METHODS) if groups is None else (None, "t"))
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    x = values.detach().to("cpu", torch.float64)
+    x, method = values.detach().to("cpu", torch.float64), method or ("dirichlet" if groups is None else "t")
+    if ids is not None:
+        return grouped_mean_interval(x, Groups.from_ids(ids.cpu()), confidence_level).to(values.device)
     return _interval(x, record.rounding(values), confidence_level, method, resampling).to(values.device)
 
 
@@ -138,6 +149,29 @@ def student_interval(values: Tensor, noise: float, confidence_level: float) -> I
     if count == 1:
         reason = "one query, which has no spread: the ends are NaN"
     return Interval(mean, *ends, error, confidence_level, "t", "", reason)
+
+
+def grouped_mean_interval(values: Tensor, groups: Groups, confidence_level: float) -> Interval:
+    """Return the interval of the mean of (Q,) float64 values in groups, on the logit scale for values in [0, 1]."""
+    mean = values.mean()
+    error = grouped_error(values, groups)
+    df = grouped.effective_number(groups.sums(torch.ones_like(values))) - 1
+    quantile = record.student_quantile(confidence_level, mean.new_tensor(df))
+    within = bool(((values >= 0) & (values <= 1)).all())
+    low, high = (record.logit if within else record.wald)(mean, error, quantile)
+    reason = ""
+    if bool(low.isnan()):
+        cause = grouped.NO_SPREAD if 0 < float(mean) < 1 or not within else "all values are 0, or all are 1"
+        reason = f"{cause}: the ends are NaN"
+    elif groups.count < grouped.MEASURED_FROM:
+        reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
+    return Interval(mean, low, high, error, confidence_level, "t", "", reason)
+
+
+def grouped_error(values: Tensor, groups: Groups) -> Tensor:
+    """Return the standard error of the mean of (Q,) values in groups; a mean of unequal groups is a ratio."""
+    mean = values.mean()
+    return grouped.standard_error(grouped.linearized_values(mean, (values - mean) / len(values), groups))
 
 
 def _dirichlet_interval(values: Tensor, noise: float, confidence_level: float) -> Interval:
@@ -232,6 +266,7 @@ def compare_per_query(
     confidence_level: float = 0.95,
     method: Method = "t",
     bounds: tuple[float, float] | None = None,
+    groups: SampleIds = None,
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -258,6 +293,9 @@ def compare_per_query(
         method: the test, as above.
         bounds: smallest and largest value of the measure, (0, 1) for average precision, to which the interval is
             clipped; None for an unbounded measure.
+        groups: (Q,) integers, a tensor or a list, the group of each query, such as a topic or a user; None for
+            independent queries. Standard error and degrees of freedom are those of
+            :func:`torch_ap.inference.mean_interval`, for method "t" only.
         n_resamples: number of random sign flips, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -286,6 +324,10 @@ def compare_per_query(
     checks.one_of("method", method, METHODS)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     gap = pairs.gap
+    ids = grouped.validate_groups(groups, gap.shape, values_a.device, "query")
+    if ids is not None:
+        checks.one_of("method", method, ("t",), or_else="None for `groups`")
+        return _compare_grouped(pairs, Groups.from_ids(ids.cpu()), confidence_level, bounds).to(values_a.device)
     interval = student_interval(gap, pairs.noise, confidence_level)
     mean, spread = float(gap.mean()), float(record.deviation(gap, pairs.noise))
     ends = (float(interval.low), float(interval.high)) if spread > 0 or not gap.any() else (math.nan, math.nan)
@@ -295,6 +337,29 @@ def compare_per_query(
     numbers = (pairs.value_a, pairs.value_b, mean, low, high, interval.standard_error, p, effect_size)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "queries": len(gap)}
     return QueryComparison.from_numbers(*numbers, **settings, reason=_reason(gap, spread)).to(values_a.device)
+
+
+def _compare_grouped(
+    pairs: "Pairs", groups: Groups, confidence_level: float, bounds: tuple[float, float] | None
+) -> QueryComparison:
+    """Return the comparison by t of queries in groups."""
+    gap, df = pairs.gap, grouped.effective_number(groups.sums(torch.ones_like(pairs.gap))) - 1
+    mean, error = float(gap.mean()), float(grouped_error(gap, groups))
+    low = high = p = math.nan
+    reason = ""
+    if not gap.any():
+        low, high, p, reason = 0.0, 0.0, 1.0, "all differences are zero: p = 1 by definition"
+    elif df >= 1 and error > pairs.noise:
+        half = float(record.student_quantile(confidence_level, record.number(df))) * error
+        low, high = record.clip_difference(mean - half, mean + half, bounds)
+        p = record.student_tail(abs(mean) / error, df)
+        reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
+    else:
+        reason = f"{grouped.NO_SPREAD}: no p by t"
+    spread = float(record.deviation(gap, pairs.noise))
+    numbers = (pairs.value_a, pairs.value_b, mean, low, high, error, p, mean / spread if spread > 0 else math.nan)
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "t", "queries": len(gap)}
+    return QueryComparison.from_numbers(*numbers, **settings, reason=reason)
 
 
 @dataclass(frozen=True, eq=False)

@@ -214,6 +214,7 @@ class Columns:
         baseline: scores of another system, of the shape of ``preds``, or None.
         weights: (N,) float64, or None.
         group: (N,) int64, the number of each row's group, or None.
+        cluster: (N,) int64, the number of each row's cluster, or None.
     """
 
     preds: Tensor
@@ -221,6 +222,7 @@ class Columns:
     baseline: Tensor | None = None
     weights: Tensor | None = None
     group: Tensor | None = None
+    cluster: Tensor | None = None
 
 
 @dataclass
@@ -235,9 +237,11 @@ class Table:
         weights: column of weights, or None.
         baseline: column of another system's scores, or None.
         form: one of :data:`torch_ap.core.columns.table_names.FORMATS`; None for the format of the suffix.
+        cluster: column of clusters, whose rows may depend on each other, or None.
         pos_label: the positive target, as text; None for 1, or true.
         systems: whether several columns of scores are systems with the same targets, instead of classes.
-        groups: the number of each group by its name, in order of occurrence; filled by :meth:`batches`.
+        clusters: the number of each cluster by its name, in order of occurrence; filled by :meth:`batches`.
+        groups: the number of each group likewise.
         labels: the different targets, as text; filled by :meth:`batches`.
     """
 
@@ -250,6 +254,8 @@ class Table:
     form: str | None = None
     pos_label: str | None = None
     systems: bool = False
+    cluster: str | None = None
+    clusters: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     _widths: dict[str, int] = field(default_factory=dict, init=False)  # of columns of lists
@@ -290,7 +296,7 @@ class Table:
                 rule of their column, naming the row.
         """
         numbers = [name for name in (*self.preds, self.baseline, self.weights) if name is not None]
-        names = [*numbers, *self.target, *([] if self.group is None else [self.group])]
+        names = [*numbers, *self.target, *(name for name in (self.group, self.cluster) if name is not None)]
         has_rows, files = False, self.files()
         for self._file in files:
             row = 1
@@ -325,10 +331,11 @@ class Table:
             weights = self._numbers(batch, self.weights, row).to(torch.float64)
             self._check(~WEIGHTS.offends(weights), self.weights, row, WEIGHTS.rule, weights)
         baseline = None if self.baseline is None else self._numbers(batch, self.baseline, row)
-        group = None if self.group is None else self._mapped(batch, self.group, row, self._group_number)
+        group = None if self.group is None else self._mapped(batch, self.group, row, _numbering(self.groups))
+        cluster = None if self.cluster is None else self._mapped(batch, self.cluster, row, _numbering(self.clusters))
         rule = self._rule(preds)
         target = _stack([self._mapped(batch, name, row, rule) for name in self.target])
-        return Columns(preds, target, baseline, weights, group)
+        return Columns(preds, target, baseline, weights, group, cluster)
 
     def _scores(self, batch: Any, row: int) -> Tensor:
         """Return the columns of scores, stacked; several dtypes become float64, which must represent the scores."""
@@ -352,9 +359,6 @@ class Table:
             places = {name: place for place, name in enumerate(names)}
             return lambda value: _class_number(value, places, preds.shape[1])
         return _grade if self.group is not None and self.pos_label is None else self._relevance
-
-    def _group_number(self, value: Any) -> int:
-        return self.groups.setdefault(str(value), len(self.groups))
 
     def _relevance(self, value: Any) -> int | str:
         text = str(value)
@@ -427,6 +431,11 @@ class Table:
 
     def _fail(self, name: str, row: int, rule: str, got: Any) -> NoReturn:
         raise ValueError(f"{self._file}, row {row}: column {short_repr(name)} {rule}, got {got}")
+
+
+def _numbering(numbers: dict[str, int]) -> Rule:
+    """Return the rule that numbers the values of a column in order of occurrence."""
+    return lambda value: numbers.setdefault(str(value), len(numbers))
 
 
 def _stack(columns: Sequence[Tensor]) -> Tensor:

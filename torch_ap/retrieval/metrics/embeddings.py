@@ -1,6 +1,6 @@
 """Metric of the mean average precision of embeddings: its state, and its queries as a sample."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +185,7 @@ class EmbeddingMAP(EmbeddingColumns):
     """
 
     _summary_name = "map"
-    confidence_interval = metric.confidence_interval
+    confidence_interval = query_sample.confidence_interval
     compare = query_sample.compare
     chance_level = metric.chance_level
     summary = metric.summary
@@ -331,14 +331,15 @@ class EmbeddingMAP(EmbeddingColumns):
 
     # -- from the state to values
 
-    def _sample(self) -> "EmbeddingSample":  # type: ignore[override]
+    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> "EmbeddingSample":  # type: ignore[override]
         values = self._values(self._settings)[0]
         counts, none = values["relevant"], values["relevant"][:0]
         offsets = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
         curve = HitCurve(none, none, none, none, None, offsets, values["items"], counts)
         rankings = Rankings(torch.arange(len(counts), device=counts.device), curve, torch.ones_like(counts).bool())
         settings = MeasureSettings(lambda _: values["value"], empty_target_action=self.empty_target_action)
-        return EmbeddingSample(self._dtype_of_values(), settings, rankings, lambda: curve, self.convention)
+        sample = self._dtype_of_values(), settings, rankings, lambda: curve, self.convention
+        return EmbeddingSample(*sample, groups=groups)
 
     def _values(self, settings: EmbeddingSettings) -> tuple[dict[str, Tensor], bool]:
         """Return the measures of each query, and whether queries are their own gallery."""

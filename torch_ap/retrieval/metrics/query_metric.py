@@ -1,6 +1,6 @@
 """Metrics over queries: the mean, or another aggregate, of a measure of each query."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -56,7 +56,7 @@ class QueryMetric(QueryState):
         """The measure of each query."""
         return self._settings.measure
 
-    confidence_interval = metric.confidence_interval
+    confidence_interval = query_sample.confidence_interval
     compare = query_sample.compare
     chance_level = metric.chance_level
     summary = metric.summary
@@ -97,10 +97,14 @@ class QueryMetric(QueryState):
         queries, values = sample.values()
         return queries, values.to(sample.dtype)
 
-    def _sample(self) -> QuerySample:  # type: ignore[override]
+    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> QuerySample:  # type: ignore[override]
         rankings = self._ranked()
         return QuerySample(
-            self._dtype_of_values(), self._settings, rankings, lambda: self._rankings(all_hits=True).curve
+            self._dtype_of_values(),
+            self._settings,
+            rankings,
+            lambda: self._rankings(all_hits=True).curve,
+            groups=groups,
         )
 
     def _settings_of_value(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """Queries as a sample, for inference on means over queries. Items inside a query may depend on each other."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,8 @@ from torch_ap.core.measures.measure import AtSeveral, Measure
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.contributions import Contributions, query_contributions
-from torch_ap.inference.metric import Sample, comparison_of
+from torch_ap.inference.groups import ids_of_groups
+from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
@@ -40,11 +41,13 @@ class QuerySample(Sample):
         settings: settings of the measure.
         rankings: one per query.
         all_groups: returns the same rankings with all items as hits, so that each tie group is an entry.
+        groups: the group of each query, such as its topic, by query; None for independent queries.
     """
 
     settings: MeasureSettings
     rankings: Rankings
     all_groups: Callable[[], HitCurve]
+    groups: Mapping[int, Hashable] | None = field(default=None, kw_only=True)
 
     @property
     def has_chance_level(self) -> bool:
@@ -82,15 +85,20 @@ class QuerySample(Sample):
             ends: dict[str, Any] = {x: torch.stack([getattr(part, x) for part in parts]) for x in Interval._tensors()}
             return replace(parts[0], **ends, reason=next((x.reason for x in parts if x.reason), ""))
         check_mean(self.settings.aggregation, "a confidence interval", "mean_interval(..., method='t')")
-        name: Any = method or "dirichlet"
+        name: Any = method or ("dirichlet" if self.groups is None else "t")
         confidence_level = checks.open_fraction("confidence_level", confidence_level)
         checks.one_of("method", name, QUERY_METHODS)
-        values = self.values()[1]
+        queries, values = self.values()
         if len(values) and not bool(torch.isnan(values).any()):
-            return mean_interval(values, confidence_level=confidence_level, method=name, **vars(resampling))
+            how = {"groups": self._ids_of_groups(queries), **vars(resampling)}
+            return mean_interval(values, confidence_level=confidence_level, method=name, **how)
         reason = "a query's value is NaN" if len(values) else "no query has a value"
         nan = values.new_full((), torch.nan)
         return Interval(nan, nan, nan, nan, confidence_level, name, reason=reason)
+
+    def _ids_of_groups(self, queries: Tensor) -> Tensor | None:
+        """Return the number of each query's group, (Q,) int64; None for independent queries."""
+        return None if self.groups is None else ids_of_groups(queries.tolist(), self.groups, "query").to(queries.device)
 
     def chance_level(self, resampling: Resampling) -> Tensor:
         """Return the mean over queries of the expected measure for items in random order."""
@@ -121,6 +129,7 @@ class QuerySample(Sample):
         for owner, (queries, values) in (("this metric", own_values), ("`other`", other_values)):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
+        how["groups"] = self._ids_of_groups(own_values[0])
         return compare_per_query(own_values[1], other_values[1], bounds=(0, 1), **how)
 
     def _check_comparable(self, log_function: str) -> None:
@@ -144,12 +153,50 @@ class QuerySample(Sample):
 
 
 @renamed_keywords(batch="chunk_size")
+def confidence_interval(
+    self: RankingMetric,
+    confidence_level: float = 0.95,
+    method: str | None = None,
+    *,
+    groups: Mapping[int, Hashable] | None = None,
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> Interval:
+    """Return a confidence interval of the mean over queries.
+
+    The estimand is the mean over the population of queries. For the rest see
+    :func:`torch_ap.inference.metric.confidence_interval`.
+
+    Args:
+        confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
+        groups: the group of each query, such as its topic or user, by query: the ids of ``indexes``, or the numbers of
+            rows. Queries of a group may depend on each other, see :func:`torch_ap.inference.mean_interval`. None for
+            independent queries.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import RetrievalMAP
+        >>> metric = RetrievalMAP()
+        >>> targets = torch.eye(3).long()[torch.arange(24) % 5 % 3]
+        >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(24, 1), targets)
+        >>> interval = metric.confidence_interval(groups={query: query // 2 for query in range(24)})
+        >>> round(float(interval.low), 4), round(float(interval.high), 4)
+        (0.6122, 0.8122)
+    """
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
+    return interval_of(self, confidence_level, method, resampling, groups=groups)
+
+
+@renamed_keywords(batch="chunk_size")
 def compare(
     self: RankingMetric,
     other: RankingMetric,
     *,
     confidence_level: float = 0.95,
     method: str | None = None,
+    groups: Mapping[int, Hashable] | None = None,
     n_resamples: int = 10_000,
     generator: Generator | None = None,
     chunk_size: int | None = None,
@@ -162,6 +209,7 @@ def compare(
 
     Args:
         other, confidence_level, method, generator, chunk_size, progress: see :func:`torch_ap.inference.metric.compare`.
+        groups: the group of each query, such as its topic or user, by query; see :meth:`confidence_interval`.
         n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_per_query`.
 
     Returns:
@@ -182,7 +230,7 @@ def compare(
         0.5
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    comparison = comparison_of(self, other, confidence_level, method, resampling)
+    comparison = comparison_of(self, other, confidence_level, method, resampling, groups=groups)
     assert isinstance(comparison, QueryComparison)
     return comparison
 
