@@ -114,7 +114,11 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError(f"{STANDARD_INPUT} can appear only once, since standard input can be read once")
     grouped = args.group is not None
     for is_excluded, names, condition in (
-        (args.bins is not None, ("report", "prevalence", "sampling_weights", "cluster"), "with --bins, which stores counts"),
+        (
+            args.bins is not None,
+            ("report", "prevalence", "sampling_weights", "cluster"),
+            "with --bins, which stores counts",
+        ),
         (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
         (args.best, ("report", "fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),

@@ -13,12 +13,16 @@ from torch_ap.core.base.options import InterpolationRule
 from torch_ap.detection.inference.resampled import (
     ResampledRankings,
     count_images,
+    group_degrees_of_freedom,
     image_replicates,
     images_of_mean,
     images_per_list,
     narrow_note,
+    without_each_group,
 )
+from torch_ap.inference import groups as grouped
 from torch_ap.inference import resampling
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import (
     SAME_VALUE,
     Comparison,
@@ -76,6 +80,31 @@ def compare_images(
         replicates = image_replicates(systems, resampling or Resampling(), interpolation)
     count = images_of_mean(systems)
     return limit_p_value(_compare((a, b), replicates, confidence_level, method), count, "images", narrow_note(count))
+
+
+def compare_in_groups(
+    systems: tuple[ResampledRankings, ResampledRankings],
+    groups: Groups,
+    *,
+    confidence_level: float,
+    interpolation: InterpolationRule,
+) -> Comparison:
+    """Return the difference of two systems' mean AP by the delete-one-group jackknife, with Student's t.
+
+    Args:
+        systems: the rankings of both systems over the same images.
+        groups: the group of each image.
+        confidence_level: as for :func:`compare_images`.
+        interpolation: as for :func:`compare_images`.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    a, b = (float(x.average_precision(x.unit_weights, interpolation).nanmean()) for x in systems)
+    values = [without_each_group(x, groups, interpolation) for x in systems]
+    df, with_truths = group_degrees_of_freedom(systems[0], groups)
+    error = float(grouped.standard_error(values[0] - values[1])) if df >= 1 else math.nan
+    reason = grouped.few_groups_reason(with_truths, "ground truths") if df >= 1 else grouped.NO_SPREAD
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "jackknife", "design": "iid"}
+    return comparison_from_error(a, b, error, df=df, reason=reason, **settings)
 
 
 def compare_lists(

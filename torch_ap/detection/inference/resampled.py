@@ -20,8 +20,10 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.matching.matched import Matches
+from torch_ap.inference import groups as grouped
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.contributions import Contributions
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Ends, Interval, logit, normal_quantile, student_quantile
 from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
 
@@ -258,6 +260,7 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRank
 
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 _NO_SPREAD = "all resamples have the same value, which says nothing of its spread"
+_NUMBERS_PER_STEP = 1 << 23  # of the weights of groups in one step
 _MIN_IMAGES = 10  # coverage was measured from 50 images on, where it is lower than for 200
 
 
@@ -384,6 +387,53 @@ def image_interval(
     if not reason and (note := narrow_note(count := images_of_mean([ranked]))):
         reason = f"{count} images: {note}"
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)
+
+
+def without_each_group(ranked: ResampledRankings, groups: Groups, interpolation: InterpolationRule) -> Tensor:
+    """Return the mean AP over the rankings without the images of each group, (G,) float64; nothing is matched again."""
+    values, device = [], ranked.image.device
+    step = max(1, _NUMBERS_PER_STEP // max(size_of(ranked, interpolation), 1))
+    for first in range(0, groups.count, step):
+        left_out = torch.arange(first, min(first + step, groups.count), device=device)
+        weights = (groups.ids != left_out[:, None]).to(torch.int64)
+        values.append(ranked.average_precision(weights, interpolation).nanmean(1))
+    return torch.cat(values)
+
+
+def group_degrees_of_freedom(ranked: ResampledRankings, groups: Groups) -> tuple[float, Tensor]:
+    """Return the degrees of freedom of values without each group, and the number of groups with ground truths."""
+    sizes = segments.as_float64(segments.count(groups.ids[ranked.relevant_image], groups.count))
+    return min(float(groups.count), grouped.effective_number(sizes)) - 1, (sizes > 0).sum()
+
+
+def group_interval(
+    ranked: ResampledRankings, groups: Groups, *, confidence_level: float, interpolation: InterpolationRule
+) -> Interval:
+    """Return a confidence interval of mean AP by the delete-one-group jackknife, on the logit scale.
+
+    The images of a group, such as a video, may depend on each other. SE and degrees of freedom are those of
+    :mod:`torch_ap.inference.groups`, with ground truths in place of hits. For 10 to 40 videos of 10 images it covered
+    .944 to .960 in 250 simulations each.
+
+    Args:
+        ranked: as for :func:`image_interval`.
+        groups: the group of each image.
+        confidence_level: as for :func:`image_interval`.
+        interpolation: as for :func:`image_interval`.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    estimate = ranked.average_precision(ranked.unit_weights, interpolation).nanmean()
+    df, with_truths = group_degrees_of_freedom(ranked, groups)
+    error = grouped.standard_error(without_each_group(ranked, groups, interpolation))
+    low, high = logit(estimate, error, student_quantile(confidence_level, estimate.new_tensor(df)))
+    reason = "nothing is relevant" if bool(estimate.isnan()) else ""
+    if not reason and df < 1:
+        reason = f"{grouped.NO_SPREAD}: the ends are NaN"
+    elif not reason and bool(low.isnan()):
+        reason = "a mean AP of 0 or 1, or without a value without some group: the ends are NaN"
+    elif not reason:
+        reason = grouped.few_groups_reason(with_truths, "ground truths")
+    return Interval(estimate, low, high, error, confidence_level, "jackknife", "iid", reason)
 
 
 def image_contributions(

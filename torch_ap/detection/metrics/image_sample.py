@@ -4,7 +4,7 @@ Detections are matched once per call; nothing is matched again for a resample. B
 detectors are compared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,15 +16,17 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.inference.chance import chance_of_images
-from torch_ap.detection.inference.comparison import compare_images, compare_lists
+from torch_ap.detection.inference.comparison import compare_images, compare_in_groups, compare_lists
 from torch_ap.detection.inference.resampled import (
     ResampledRankings,
     class_intervals,
+    group_interval,
     image_contributions,
     image_interval,
 )
 from torch_ap.detection.inputs.images import Columns, image_ids
 from torch_ap.inference.contributions import Contributions
+from torch_ap.inference.groups import Groups, ids_of_groups
 from torch_ap.inference.metric import Sample, chance_level_of, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, GroupComparison, Interval, group_comparison, join_reasons
 from torch_ap.inference.resampling import Resampling
@@ -110,6 +112,7 @@ class ImageSample(Sample):
         labels: (K,) labels of the classes for an interval per class; None for an interval of their mean.
         class_names: names of these classes, for comparisons.
         image_ids: (B,) ids of the images, or None.
+        groups: the group of each image, such as its video, by image; None for independent images.
     """
 
     columns: Columns
@@ -118,10 +121,15 @@ class ImageSample(Sample):
     labels: Tensor | None = None
     class_names: Sequence[str] = ()
     image_ids: Tensor | None = None
+    groups: Mapping[int, Hashable] | None = None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of ``map``, or of the AP of each class: all IoU thresholds, first area, last limit."""
         options = self._options(confidence_level, resampling)
+        if (groups := self._image_groups(method)) is not None:
+            return group_interval(
+                self.ranked, groups, confidence_level=confidence_level, interpolation=self.interpolation
+            )
         if self.labels is None:
             return image_interval(self.ranked, method=method or "bootstrap-basic", **options)
         intervals = class_intervals(self.ranked, method=method or "bootstrap-logit", **options)
@@ -144,6 +152,9 @@ class ImageSample(Sample):
         """Return the comparison of two detectors on the same images."""
         check(self.columns, other.columns, self.image_ids, other.image_ids)
         options = self._options(confidence_level, resampling)
+        if (groups := self._image_groups(method)) is not None:
+            pair = self.ranked, other.ranked
+            return compare_in_groups(pair, groups, confidence_level=confidence_level, interpolation=self.interpolation)
         if self.labels is None or other.labels is None:
             return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **options)
         has_truths = set(self.ranked.relevant_list.tolist())
@@ -151,6 +162,15 @@ class ImageSample(Sample):
         classes = enumerate(zip(self.labels.tolist(), self.class_names, strict=True))
         lists = {name: (k, other_places[label]) for k, (label, name) in classes if k in has_truths}
         return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **options)
+
+    def _image_groups(self, method: str | None) -> Groups | None:
+        """Return the group of each image; None for independent images."""
+        if self.groups is None:
+            return None
+        checks.one_of("method", method, (None, "jackknife"))
+        images, device = self.ranked.images, self.ranked.image.device
+        ids = range(images) if self.image_ids is None else self.image_ids.tolist()
+        return Groups.from_ids(ids_of_groups(ids, self.groups, "image").to(device))
 
     def contributions(self, resampling: Resampling) -> Contributions:
         """Return the contributions of resamples of the images to ``map``."""
@@ -214,6 +234,7 @@ def confidence_interval(
     iou_type: str | None = None,
     per_class: bool = False,
     slices: Mapping[str, Any] | None = None,
+    groups: Mapping[int, Hashable] | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
     chunk_size: int | None = None,
@@ -239,6 +260,10 @@ def confidence_interval(
             :func:`torch_ap.detection.inference.resampled.class_intervals`.
         slices: as for ``per_slice``, for intervals of ``map`` in each slice, (S,), with resamples of its images. Not
             with ``per_class``.
+        groups: the group of each image, such as its video, scene or patient, by image: the ``sample_ids`` of
+            ``update``, or without them the number of the image. Images of a group may depend on each other. The method
+            is the jackknife of :func:`torch_ap.detection.inference.resampled.group_interval`.
+            Not with ``per_class`` or ``slices``.
 
     Example:
         >>> import torch
@@ -253,7 +278,7 @@ def confidence_interval(
         True
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    return interval_of(self, confidence_level, method, resampling, **_options(iou_type, per_class, slices))
+    return interval_of(self, confidence_level, method, resampling, **_options(iou_type, per_class, slices, groups))
 
 
 @renamed_keywords(batch="chunk_size")
@@ -266,6 +291,7 @@ def compare(
     iou_type: str | None = None,
     per_class: bool = False,
     slices: Mapping[str, Any] | None = None,
+    groups: Mapping[int, Hashable] | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
     chunk_size: int | None = None,
@@ -283,6 +309,7 @@ def compare(
             method is then "bootstrap-normal": interval and p-value from the standard deviation over resamples, by
             Student's t with one degree of freedom less than images that contain the class.
         slices: as for ``per_slice``, to compare ``map`` in each slice. Not with ``per_class``.
+        groups: as for :meth:`confidence_interval`.
 
     Returns:
         As there; with ``per_class`` or ``slices`` a :class:`torch_ap.inference.GroupComparison` of (K,) or (S,)
@@ -305,7 +332,7 @@ def compare(
         (0.438, 0.125)
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    options = _options(iou_type, per_class, slices)
+    options = _options(iou_type, per_class, slices, groups)
     return comparison_of(self, other, confidence_level, method, resampling, **options)
 
 
@@ -353,9 +380,13 @@ def chance_level(
     return chance_level_of(self, resampling, iou_type=iou_type, slices=slices)
 
 
-def _options(iou_type: str | None, per_class: bool, slices: Any) -> dict[str, Any]:
+def _options(
+    iou_type: str | None, per_class: bool, slices: Any, groups: Mapping[int, Hashable] | None = None
+) -> dict[str, Any]:
     """Return the validated arguments that only metrics of images have."""
     checks.boolean("per_class", per_class)
+    if groups is not None and (per_class or slices is not None):
+        raise ValueError("`groups` cannot be combined with `per_class` or `slices`")
     if per_class and slices is not None:
         raise ValueError("`per_class` must be False with `slices`: one of them can be given")
-    return {"iou_type": iou_type, "per_class": per_class, "slices": slices}
+    return {"iou_type": iou_type, "per_class": per_class, "slices": slices, "groups": groups}

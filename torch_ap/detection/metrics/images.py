@@ -411,7 +411,9 @@ class ImageState(RankingMetric):
     def _check_iou_type(self, iou_type: str | None) -> None:
         checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))
 
-    def _sample(self, iou_type: str | None = None, per_class: bool = False, slices: Any = None) -> Any:  # type: ignore[override]
+    def _sample(  # type: ignore[override]
+        self, iou_type: str | None = None, per_class: bool = False, slices: Any = None, groups: Any = None
+    ) -> Any:
         """Return the images as an :class:`ImageSample`, with ``slices`` as a :class:`SlicedSample`."""
         columns = self._columns()
         members = None if slices is None else self._image_flags(slices, columns)
@@ -423,7 +425,8 @@ class ImageState(RankingMetric):
         ids = self._image_ids(columns) if len(self.sample_ids) else None
 
         def sample(chosen: Matches, images: int) -> ImageSample:
-            return ImageSample(dtype, columns, ranked_images(chosen, images), interpolation, labels, names, ids)
+            ranked = ranked_images(chosen, images)
+            return ImageSample(dtype, columns, ranked, interpolation, labels, names, ids, groups)
 
         if members is None:
             return sample(matches, len(columns["detections_per_image"]))

@@ -1,0 +1,90 @@
+"""Intervals and comparisons of detectors on images in groups, against metrics without each group."""
+
+import math
+
+import pytest
+import torch
+
+from torch_ap import MeanAveragePrecision
+from torch_ap.inference.record import logit, student_quantile
+
+_IMAGES, _VIDEOS = 36, 12
+
+
+def draw(seed, noise):
+    """Return predictions and ground truths of images, two boxes of two classes each."""
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = [], []
+    for _ in range(_IMAGES):
+        corner = torch.rand(2, 2, generator=generator) * 100
+        boxes = torch.cat([corner, corner + 40], 1)
+        shift = noise * torch.randn(2, 1, generator=generator)
+        labels = torch.randint(0, 2, (2,), generator=generator)
+        target.append({"boxes": boxes, "labels": labels})
+        preds.append({"boxes": boxes + shift, "labels": labels, "scores": torch.rand(2, generator=generator)})
+    return preds, target
+
+
+def metric_of(preds, target, kept=range(_IMAGES)):
+    metric = MeanAveragePrecision()
+    metric.update([preds[image] for image in kept], [target[image] for image in kept])
+    return metric
+
+
+def explicit_values(preds, target, videos):
+    """Return mAP without the images of each video, from new metrics."""
+    without = [[image for image in range(_IMAGES) if videos[image] != video] for video in range(_VIDEOS)]
+    return torch.stack([metric_of(preds, target, kept).compute()["map"].double() for kept in without])
+
+
+def error_of(values):
+    return math.sqrt((_VIDEOS - 1) / _VIDEOS * float((values - values.mean()).square().sum()))
+
+
+def test_interval_and_comparison_follow_from_explicit_deletion():
+    preds, target = draw(0, 8.0)
+    others = draw(0, 8.0)[0]
+    for image, pred in enumerate(others):
+        pred["scores"] = torch.rand(2, generator=torch.Generator().manual_seed(image))
+    videos = {image: image % _VIDEOS for image in range(_IMAGES)}
+    metric, other = metric_of(preds, target), metric_of(others, target)
+    found = metric.confidence_interval(groups=videos)
+    values, other_values = (explicit_values(x, target, videos) for x in (preds, others))
+    # the values of compute() are float32
+    assert float(found.standard_error) == pytest.approx(error_of(values), rel=1e-5)
+    ends = logit(found.estimate, found.standard_error, student_quantile(0.95, found.estimate.new_tensor(_VIDEOS - 1.0)))
+    torch.testing.assert_close(torch.stack([found.low, found.high]), torch.stack(ends))
+    compared = metric.compare(other, groups=videos)
+    assert float(compared.standard_error) == pytest.approx(error_of(values - other_values), rel=1e-4)
+    assert float(metric.compare(metric, groups=videos).p_value) == 1
+
+
+def test_sample_ids_name_the_images():
+    preds, target = draw(1, 8.0)
+    ids = torch.arange(_IMAGES) * 7 + 100
+    metric = MeanAveragePrecision()
+    metric.update(preds, target, sample_ids=ids)
+    groups = {int(image): f"video {place % _VIDEOS}" for place, image in enumerate(ids)}
+    expected = metric_of(preds, target).confidence_interval(groups={x: x % _VIDEOS for x in range(_IMAGES)})
+    assert metric.confidence_interval(groups=groups) == expected
+    with pytest.raises(ValueError, match="`groups` must contain every image, got none for 100"):
+        metric.confidence_interval(groups={0: 1})
+
+
+def test_few_groups_and_invalid_arguments():
+    preds, target = draw(2, 8.0)
+    metric = metric_of(preds, target)
+    videos = {image: image % _VIDEOS for image in range(_IMAGES)}
+    single = metric.confidence_interval(groups=dict.fromkeys(range(_IMAGES), 0))
+    assert single.low.isnan()
+    assert "fewer than two groups" in single.reason
+    assert metric.compare(metric_of(draw(3, 8.0)[0], target), groups=dict.fromkeys(range(_IMAGES), 0)).p_value.isnan()
+    with pytest.warns(UserWarning, match="4 groups with ground truths"):
+        metric.confidence_interval(groups={image: image % 4 for image in range(_IMAGES)})
+    for more in ({"per_class": True}, {"slices": {"all": torch.arange(_IMAGES)}}):
+        with pytest.raises(ValueError, match="`groups` cannot be combined"):
+            metric.confidence_interval(groups=videos, **more)
+    with pytest.raises(ValueError, match="`method`"):
+        metric.confidence_interval(groups=videos, method="bootstrap-basic")
+    perfect = metric_of([{**x, "scores": torch.ones(2)} for x in target], target)
+    assert perfect.confidence_interval(groups=videos).low.isnan()
