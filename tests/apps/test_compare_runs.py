@@ -11,6 +11,7 @@ from scipy import stats
 from tests.support.tolerances import REORDERED
 from torch_ap.cli.compare_runs import DIFFERENCES, RATIOS, Settings, compare_all_runs, compare_with_baseline, tables
 from torch_ap.cli.main import main
+from torch_ap.inference import compare_per_query, mean_interval
 from torch_ap.retrieval.runs.names import Result
 
 
@@ -190,3 +191,34 @@ def test_bad_options_are_refused_by_name(files, capsys, option, value, rule):
     assert option in said
     assert rule in said
     assert value in said
+
+
+def test_queries_in_clusters(tmp_path, capsys):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(2, 40, 5, generator=generator)
+    paths = [tmp_path / name for name in ("qrels", "a", "b", "topics")]
+    rows = [(query, document) for query in range(40) for document in range(5)]
+    paths[0].write_text("".join(f"q{query} 0 d{document} {int(document == query % 5)}\n" for query, document in rows))
+    for path, values in zip(paths[1:3], scores, strict=True):
+        path.write_text("".join(f"q{x} Q0 d{y} 1 {float(values[x, y])} {path.name}\n" for x, y in rows))
+    paths[3].write_text("".join(f"q{query} t{query % 12}\n" for query in range(40)))
+    arguments = ["trec", *map(str, paths[:3]), "-m", "map", "--interval", "--compare", "--json", "--cluster"]
+    assert main([*arguments, str(paths[3])]) == 0
+    found = json.loads(capsys.readouterr().out)
+    ranks = [1 + (values > values[torch.arange(40), torch.arange(40) % 5][:, None]).sum(1) for values in scores]
+    values, groups = [1 / x.double() for x in ranks], torch.arange(40) % 12
+    runs = list(found.values())[-1] if "runs" in found else found
+    interval, compared = mean_interval(values[0], groups=groups), compare_per_query(values[1], values[0], groups=groups)
+    assert runs["a"]["map"]["low"] == pytest.approx(float(interval.low))
+    assert runs["b"]["map"]["compared"]["p_t"] == pytest.approx(float(compared.p_value))
+    assert runs["b"]["map"]["compared"]["p_randomization"] is None
+    for text, message in (
+        ("q1 t 3\n", "two fields, `query cluster`, got 3"),
+        ("q1 a\nq1 b\n", "must have one cluster"),
+    ):
+        paths[3].write_text(text)
+        assert main([*arguments, str(paths[3])]) == 2
+        assert message in capsys.readouterr().err
+    paths[3].write_text("q1 a\n")
+    assert main([*arguments, str(paths[3])]) == 2
+    assert "`groups` must contain every query (--cluster), got none for 'q0'" in capsys.readouterr().err

@@ -3,26 +3,52 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_ap.cli.tables import level_heads, number
+from torch_ap.core.base.messages import short_repr
+from torch_ap.core.columns.text import lines
+from torch_ap.inference.groups import ids_of_groups
 from torch_ap.inference.queries import Method, QueryComparison, compare_per_query
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.settings import GM_FLOOR, floored_logs
 
 DIFFERENCES = ("queries", "difference", "low", "high", "standard_error", "effect_size", "p_t", "p_randomization")
 RATIOS = ("queries", "ratio", "ratio_low", "ratio_high", "log_standard_error", "log_effect_size", *DIFFERENCES[-2:])
-UNDEFINED = "-: undefined, for one query, or where all differences are equal"
+UNDEFINED = "-: undefined, for one query, where all differences are equal, or (randomization) for clusters"
 _TESTS: tuple[Method, ...] = ("t", "randomization")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Values of ``--confidence-level`` and ``--n-resamples``."""
+    """Values of ``--confidence-level`` and ``--n-resamples``, and the cluster of each query by ``--cluster``."""
 
     confidence_level: float = 0.95
     n_resamples: int = 10_000
+    clusters: Mapping[str, str] | None = None
+
+    def groups_of(self, queries: Sequence[str]) -> Tensor | None:
+        """Return the number of each query's cluster, (Q,) int64; None for independent queries."""
+        return None if self.clusters is None else ids_of_groups(queries, self.clusters, "query (--cluster)")
+
+
+def read_clusters(path: str) -> dict[str, str]:
+    """Return the cluster of each query from the lines ``query cluster`` of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: for a line without two fields, and for a query with two clusters.
+    """
+    clusters: dict[str, str] = {}
+    for where, words in lines(path):
+        if len(words) != 2:
+            raise ValueError(f"{where}: must have two fields, `query cluster`, got {len(words)}")
+        if clusters.setdefault(*words) != words[1]:
+            raise ValueError(f"{where}: query {short_repr(words[0])} must have one cluster, got a second one")
+    return clusters
 
 
 @dataclass(frozen=True)
@@ -60,7 +86,14 @@ def compare_with_baseline(
     a, b, bounds = run.values[own], baseline.values[other], (0.0, 1.0) if run.is_share else None
     if baseline.geometric:
         a, b, bounds = floored_logs(a), floored_logs(b), (math.log(GM_FLOOR), 0.0)
-    return {x: compare_per_query(a, b, method=x, bounds=bounds, **vars(settings)) for x in tests}
+    options: dict[str, Any] = {
+        "confidence_level": settings.confidence_level,
+        "n_resamples": settings.n_resamples,
+        "groups": settings.groups_of([run.queries[place] for place in own.tolist()]),
+    }
+    if settings.clusters is not None:
+        tests = ("t",)  # the signs of single queries of a cluster are not exchangeable
+    return {x: compare_per_query(a, b, method=x, bounds=bounds, **options) for x in tests}
 
 
 def compare_all_runs(results: Mapping[str, Mapping[str, Result]], settings: Settings) -> Comparisons:
@@ -113,6 +146,6 @@ def _numbers(by_test: Mapping[str, QueryComparison], geometric: bool) -> Compare
     first = by_test["t"]
     scale = math.exp if geometric else float
     ends = (scale(x) for x in (first.difference, first.low, first.high))
-    p_values = (float(by_test[test].p_value) for test in _TESTS)
+    p_values = (float(by_test[test].p_value) if test in by_test else math.nan for test in _TESTS)
     values = (first.queries, *ends, float(first.standard_error), float(first.effect_size), *p_values)
     return Compared(names, dict(zip(names, values, strict=True)))

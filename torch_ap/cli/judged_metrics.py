@@ -68,7 +68,7 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
     numbers = dict.fromkeys(ENDS, math.nan)
     if result.geometric or result.counted or not result.queries:
         return numbers
-    ends = result_interval(result, settings.confidence_level)
+    ends = result_interval(result, settings.confidence_level, settings.groups_of(result.queries))
     numbers |= {"low": float(ends.low), "high": float(ends.high)}
     measure = names.measure_of(name, judged)
     if measure.needs_judgements:

@@ -193,6 +193,8 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("--compare", _COMPARE)
     text = "add the interval of each mean over queries, and its chance level: the mean over all orders of each ranking"
     parser.flag("--interval", text)
+    text = "lines `query cluster`: queries of a topic or user may depend on each other in intervals and comparisons"
+    parser.option("--cluster", text, metavar="FILE")
     parser.report_path("the first measure of a run, or with --compare of two runs")
     resamples = "flips of the randomization test, and resamples of the interval"
     parser.resampling(10_000, resamples, "compare", "interval", "report", others=("fail_below",))

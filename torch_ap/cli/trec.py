@@ -44,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--report takes one run, or two with --compare, got {len(args.runs)}")
     if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
+    args.clusters = None if args.cluster is None else compare_runs.read_clusters(args.cluster)
+    if args.clusters is not None and args.report is not None:
+        raise ValueError("--cluster has no meaning with --report, whose intervals take queries as independent")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     measured = [_measure(args, qrels, path, measures) for path in args.runs]
@@ -76,7 +79,7 @@ class _TrecReport(Report):
         judged: Mapping[str, Views],
     ) -> None:
         self._per_query, self._results = args.per_query, results
-        self._settings = settings = Settings(args.confidence_level, args.n_resamples)
+        self._settings = settings = Settings(args.confidence_level, args.n_resamples, args.clusters)
         self.queries = {name: _queries(x) for name, x in results.items()}
         self.queries_differ = len(set(self.queries.values())) > 1
         self._comparisons = compare_runs.compare_all_runs(results, settings) if args.compare else {}
@@ -169,7 +172,8 @@ def _gates_of_runs(
                 raise ValueError(f"--fail-below {name} has no interval: it is no mean over queries")
             if not result.queries:
                 raise ValueError(f"--fail-below {name} has no interval: the run has no judged queries")
-            return result_interval(result, level)
+            settings = Settings(level, args.n_resamples, args.clusters)
+            return result_interval(result, level, settings.groups_of(result.queries))
 
         return estimate
 
@@ -177,7 +181,7 @@ def _gates_of_runs(
         def estimate(level: float) -> Comparison:
             if result.geometric and args.fail_if_worse:
                 raise ValueError(f"--fail-if-worse must be 0 for {name}, whose comparison is a ratio")
-            settings = Settings(level, args.n_resamples)
+            settings = Settings(level, args.n_resamples, args.clusters)
             by_test = compare_runs.compare_with_baseline(result, base[name], settings, ("t",))
             if not by_test:
                 raise ValueError(f"--fail-if-worse of {name} has no comparison: the runs have no common queries")

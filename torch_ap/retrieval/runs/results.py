@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.core.base.record import Record, html_table
 from torch_ap.inference.comparisons import PairwiseComparison, compare_systems_per_query
-from torch_ap.inference.queries import mean_interval
+from torch_ap.inference.queries import QueryMethod, mean_interval
 from torch_ap.inference.record import Interval
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.settings import floored_logs
@@ -307,19 +307,26 @@ class RunComparison(_Printed):
         return Table([head, *rows], names=2, title=f"{queries}{p}", best=best)
 
 
-def result_interval(result: Result, confidence_level: float) -> Interval:
-    """Return the interval of a mean over queries; NaN, with a reason, for a count."""
+def result_interval(result: Result, confidence_level: float, groups: Tensor | None = None) -> Interval:
+    """Return the interval of a mean over queries; NaN, with a reason, for a count.
+
+    Args:
+        result: values of the queries.
+        confidence_level: nominal coverage.
+        groups: (Q,) the group of each query, such as its topic; None for independent queries.
+    """
     values = result.values
     if result.counted:
         nan = values.new_tensor(torch.nan, dtype=torch.float64)
         return Interval(nan, nan, nan, nan, confidence_level, "", reason="a count has no mean")
     if result.geometric:
-        logs = mean_interval(floored_logs(values), confidence_level=confidence_level, method="t")
+        logs = mean_interval(floored_logs(values), confidence_level=confidence_level, method="t", groups=groups)
         estimate, low, high = (x.exp() for x in (logs.estimate, logs.low, logs.high))
         error = logs.standard_error * estimate  # delta method
         return Interval(estimate, low, high, error, confidence_level, "t", reason=logs.reason)
     inside = result.is_share and bool(((values >= 0) & (values <= 1)).all())
-    return mean_interval(values, confidence_level=confidence_level, method="dirichlet" if inside else "t")
+    method: QueryMethod = "dirichlet" if inside and groups is None else "t"
+    return mean_interval(values, confidence_level=confidence_level, method=method, groups=groups)
 
 
 def _ends(confidence_level: float) -> list[str]:
