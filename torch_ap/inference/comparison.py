@@ -363,7 +363,8 @@ def compare_rankings(
             items. Requires ``design="iid"`` and method "logit", "jackknife" or "influence". The differences without
             each group replace the differences of items, and k is min(G, G_+, G_-), see
             :mod:`torch_ap.inference.groups`. "logit" uses the delete-one-group values up to 500 groups, the linearized
-            values beyond.
+            values beyond. For 10 to 200 groups it rejected .008 to .050 at 5%, "jackknife" .010 to .058, "influence"
+            .038 to .077, and tests of independent items .055 to .460 (400 repetitions).
         weights: must be None, because the formulas count items.
         n_resamples: number of bootstrap resamples, or of permutations; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
