@@ -51,8 +51,8 @@ def noisy_average_precision_interval(
     Raises:
         TypeError, ValueError: if an argument is invalid.
 
-    Coverage at 95%: .942 to .968 with up to 52% false labels among the positive ones, where the interval of the noisy
-    labels covers 0 to .57 (``benchmarks.coverage``). Without noise it is the AP. Source: Menon et al. (2015), Learning
+    Coverage at 95%: .944 to .971 with up to 52% false labels among the positive ones, where the interval of the noisy
+    labels covers 0 to .573 (``benchmarks.coverage``). Without noise it is the AP. Source: Menon et al. (2015), Learning
     from Corrupted Binary Labels via Class-Probability Estimation, for the corrected labels.
 
     Example:
