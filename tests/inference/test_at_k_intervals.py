@@ -36,7 +36,7 @@ def test_iid_variances_are_variances_of_the_contributions_of_items(k):
     n, m, h, local = len(order), float(order.sum()), float(order[:k].sum()), local_share(order, k)
     top = (torch.arange(n) < k).double()
     adds = (order - local) * top
-    precision = precision_at_k_interval(preds, target, k)
+    precision = precision_at_k_interval(preds, target, k, method="delta-wilson")
     assert float(precision.estimate) == pytest.approx(h / k)
     assert float(precision.standard_error) ** 2 == pytest.approx(n / k**2 * float(adds.var(correction=0)))
     assert [float(precision.low), float(precision.high)] == ends(h / k, float(precision.standard_error) ** 2)
@@ -44,7 +44,7 @@ def test_iid_variances_are_variances_of_the_contributions_of_items(k):
         wanted = proportion_interval(int(m), n)
         assert (float(precision.low), float(precision.high)) == pytest.approx((float(wanted.low), float(wanted.high)))
         return
-    recall = recall_at_k_interval(preds, target, k)
+    recall = recall_at_k_interval(preds, target, k, method="delta-wilson")
     variance = float((adds - h / m * order).var(correction=0)) * n / m**2
     assert float(recall.estimate) == pytest.approx(h / m)
     assert float(recall.standard_error) ** 2 == pytest.approx(variance)
@@ -82,7 +82,7 @@ def test_the_measured_coverage_is_that_of_the_public_functions(n, k):
             (recall_at_k_interval, together.recall(0.9, design)),
         ):
             single = [
-                interval(s, y.long(), k, confidence_level=0.9, design=design)
+                interval(s, y.long(), k, confidence_level=0.9, design=design, method="delta-wilson")
                 for s, y in zip(preds, target, strict=True)
             ]
             torch.testing.assert_close(many.low, torch.stack([one.low for one in single]))
@@ -100,9 +100,41 @@ def test_each_design_covers_where_it_belongs(random_m, n, share, distance, k):
     for target in labels(n, round(n * share), random_m, runs, generator):
         preds = torch.randn(n, generator=generator) + distance * target
         for interval, truth in truths.items():
-            found = interval(preds, target.long(), k, design="iid" if random_m else "stratified")
+            design = "iid" if random_m else "stratified"
+            found = interval(preds, target.long(), k, design=design, method="delta-wilson")
             covered[interval] += float(found.low) <= truth <= float(found.high)
     assert min(covered.values()) / runs >= 0.91
+
+
+def test_dirichlet_weights_cover_on_a_cliff():
+    """Nearly all hits are above rank k, so the delta method would cover about .79."""
+    runs, generator = 60, torch.Generator().manual_seed(1)
+    recall, covered = limit(0.02, 5.0, 0.02), [0, 0]
+    for target in labels(1000, 20, True, runs, generator):
+        preds = torch.randn(1000, generator=generator) + 5 * target
+        for place, interval in enumerate((precision_at_k_interval, recall_at_k_interval)):
+            found = interval(preds, target.long(), 20, n_resamples=200)
+            assert found.method == "dirichlet"
+            assert 0 <= found.low <= found.estimate <= found.high <= 1
+            covered[place] += float(found.low) <= recall <= float(found.high)
+    assert min(covered) / runs >= 0.87
+
+
+@pytest.mark.parametrize("interval", [precision_at_k_interval, recall_at_k_interval])
+def test_dirichlet_weights_do_not_need_the_items_below_the_cut(interval, monkeypatch):
+    preds, target = ranked(3000)
+    found = interval(preds, target, 20)
+    monkeypatch.setattr("torch_ap.core.ranking.hit_curve.top", lambda curve, _: curve)
+    whole = interval(preds, target, 20)
+    # other random numbers: the error of a quantile of 1,000 draws is about a tenth of the half width
+    close = 0.15 * float(found.high - found.low)
+    assert (float(found.low), float(found.high)) == pytest.approx((float(whole.low), float(whole.high)), abs=close)
+    again = interval(preds, target, 20, generator=torch.Generator().manual_seed(3))
+    assert again.low != whole.low
+    tied = interval((2 * preds).round(), target, 20)
+    assert 0 < tied.low < tied.estimate < tied.high < 1
+    with pytest.raises(ValueError, match="`method` must be 'delta-wilson' or None in design 'stratified'"):
+        interval(preds, target, 20, method="dirichlet", design="stratified")
 
 
 def test_edges_have_a_defined_answer():

@@ -239,6 +239,13 @@ def at_prevalence(curve: HitCurve, prevalence: float) -> HitCurve:
     return replace(curve, **columns, n=weighted(curve.n, curve.m, weight)[1], m=m, untied=False, single=False)
 
 
+def top(curve: HitCurve, count: int) -> HitCurve:
+    """Return one ranking with the tie groups that begin in its top ``count`` items; ``n`` and ``m`` remain."""
+    entries = int((curve.items_above < count).sum())
+    offsets = curve.offsets.new_tensor([0, entries])
+    return HitCurve(**_select_entries(curve, slice(entries)), offsets=offsets, n=curve.n, m=curve.m)
+
+
 def join(curves: Sequence[HitCurve]) -> HitCurve:
     """Concatenate the rankings of several curves."""
     if len(curves) == 1:
