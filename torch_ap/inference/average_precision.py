@@ -106,6 +106,8 @@ def average_precision_interval(
 
     and the interval, on the logit scale, is around A - B. The estimate remains A, which may be above its interval. The
     result contains B as ``bias``. If another method is chosen, ``reason`` reports a bias above SE / 4.
+    Coverage at 95% (2,000 repetitions), with 5 to 80 labels or 10 to 50 classes of 20 to 1,000 hits, m random: .936 to
+    .974 by "jackknife", .590 to .957 by "influence". A class with one hit or one miss makes the ends NaN.
 
     With ``groups``, items of a group may depend on each other, and the groups were drawn independently. SE and degrees
     of freedom then are those of :mod:`torch_ap.inference.groups`, by default the delete-one-group jackknife up to 500
