@@ -16,6 +16,7 @@ from benchmarks.coverage import (
     cuts,
     detectors,
     equals,
+    few_hits,
     few_misses,
     groups,
     images,
@@ -33,7 +34,7 @@ from benchmarks.coverage import (
 from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
-    "rankings": rankings, "averages": averages, "perfect": perfect, "few-misses": few_misses,
+    "rankings": rankings, "averages": averages, "perfect": perfect, "few-hits": few_hits, "few-misses": few_misses,
     "weighted": weighted, "simultaneous": simultaneous, "labels": labels,
     "band": band, "at-rank": at_rank,
     "thresholds": thresholds, "operating-points": operating_points,

@@ -1,0 +1,47 @@
+"""AP of rankings with few hits: how often the default interval exists, how often it covers, and how wide it is."""
+
+import itertools
+from typing import Any
+
+import torch
+
+from benchmarks.coverage import report
+from benchmarks.coverage.rankings import drawn, limit
+from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
+from torch_ap.core.measures.convention import Convention
+from torch_ap.inference.average_precision import curve_interval
+from torch_ap.inference.resampling import InferenceSettings
+
+_HITS, _ITEMS, _DISTANCES = (2, 3, 5, 10), (100, 1000), (1.0, 2.0, 3.0)
+
+
+def intervals(n: int, m: int, distance: float, *, repetitions: int, generator: torch.Generator) -> Tally:
+    """Count the samples without an interval, and the samples whose interval covers."""
+    found, truth = Tally(), limit(m / n, distance)
+    ends = curve_interval(drawn(n, m, distance, True, repetitions, generator), Convention(), InferenceSettings(0.95))
+    exists = ~ends.low.isnan()
+    tally(found, ("missing",), ~exists)
+    low, high = ends.low[exists], ends.high[exists]
+    tally(found, ("covers",), (low <= truth) & (truth <= high), float((high - low).sum()))
+    return found
+
+
+def sections(options: Options) -> list[Section]:
+    cases = list(itertools.product(_ITEMS, _HITS, _DISTANCES))
+    return [Section(tasks_of(intervals, cases, options.repetitions, 500), lambda found: _lines(found, options))]
+
+
+def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
+    out = [
+        f"\n## AP of few hits, m random: {options.repetitions} repetitions of each configuration\n",
+        'Method "influence" in design "iid", 100 and 1,000 items, d\' of 1, 2 and 3. Samples with fewer than two hits '
+        "have no interval; coverage and width are of the other samples. A row has the least, median and greatest share "
+        "of six configurations.\n",
+    ]
+    out += report.head("mean m", "covers 95%", "s.e. at most", "mean width", "no interval")
+    for m in _HITS:
+        tallies = [x for (_, hits, _), x in found.items() if hits == m]
+        shares, missing = ([x[key,] for x in tallies] for key in ("covers", "missing"))
+        cells = report.spread(shares), report.largest_error(shares), report.width(shares), report.spread(missing)
+        out.append(report.row(str(m), *cells))
+    return out
