@@ -369,7 +369,9 @@ METHODS = {
     "compare_systems": ("tukey",),
     "compare_systems_per_query": ("tukey",),
     "mean_interval": ("bootstrap-bca",),
+    "precision_at_k_interval": (None,),
     "precision_band": (None,),
+    "recall_at_k_interval": (None,),
     "precision_recall_gain_interval": (None,),
 }
 

@@ -48,6 +48,8 @@ def recall_at_k_interval(
     groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
 ) -> Interval:
     r"""Return a confidence interval for recall at k, by Dirichlet weights of the items, or by the delta method.
 
@@ -100,6 +102,8 @@ def recall_at_k_interval(
             the default.
         n_resamples: number of draws of weights, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
         :class:`torch_ap.inference.Interval` of 0-d float64 tensors; NaN without hits or without misses. For
@@ -120,7 +124,7 @@ def recall_at_k_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.343, 0.533, 0.715]
     """
-    resampling = Resampling(n_resamples, generator)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve, cut, reason = _validate_cut(preds, target, top_k, confidence_level, design, method)
     if groups is not None:
         if method == "dirichlet":
@@ -145,6 +149,8 @@ def precision_at_k_interval(
     groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
 ) -> Interval:
     r"""Return a confidence interval for precision at k, by Dirichlet weights of the items, or by the delta method.
 
@@ -197,6 +203,8 @@ def precision_at_k_interval(
             the default.
         n_resamples: number of draws of weights, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
         :class:`torch_ap.inference.Interval` of 0-d float64 tensors. In design "stratified", NaN without hits
@@ -216,7 +224,7 @@ def precision_at_k_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.488, 0.8, 0.944]
     """
-    resampling = Resampling(n_resamples, generator)
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve, cut, reason = _validate_cut(preds, target, top_k, confidence_level, design, method)
     if groups is not None:
         if method == "dirichlet":
