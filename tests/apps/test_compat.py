@@ -426,3 +426,74 @@ def test_the_numbers_equal_those_of_the_metric():
     numbers = metric.compute()
     names = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100")
     assert [float(numbers[name]) for name in names] == pytest.approx(evaluation.stats[:9].tolist())
+
+
+@pytest.mark.parametrize(("number", "visibility"), [(0, 2), (3, 0)])
+def test_numbers_of_keypoints_must_fit_the_visibility(number, visibility):
+    points = {"keypoints": [1.0, 2.0, float(visibility)] * 17}
+    truth = TRUTH | {"annotations": [TRUTH["annotations"][0] | points | {"num_keypoints": number}]}
+    data = own_data(truth, [{"image_id": 1, "category_id": 1, "score": 0.5} | points])
+    with pytest.raises(ValueError, match=r"annotations\[0\]: 'num_keypoints' must fit"):
+        COCOeval(*data, "keypoints").evaluate()
+
+
+def test_detections_of_negative_size_warn():
+    evaluation = COCOeval(*own_data(TRUTH, [BOX | {"bbox": [4, 4, -4, 4], "score": 0.5}]), "bbox")
+    with pytest.warns(UserWarning, match=r"1 of 1 boxes in `preds` have"):
+        evaluation.evaluate()
+
+
+@each("seed", range(12))
+def test_areas_of_detections_are_used_as_by_pycocotools(seed):
+    """Results of masks have the areas of the masks, also if their boxes are evaluated."""
+    rng = np.random.default_rng(seed)
+    truth, results = random_data(rng, ("bbox", "segm")[seed % 2])
+    if not results:
+        return
+    truths, found = peer_data(truth, results)
+    if seed % 2 == 0:
+        for entry in found.dataset["annotations"]:
+            entry["area"] = float(rng.choice([50, 2000, 10000]))
+    peer = evaluated(cocoeval.COCOeval, (truths, found), "bbox", seed)
+    sides = [(truths, found)] if seed % 2 == 0 else [(truths, found), own_data(truth, results)]
+    for data in sides:
+        own = evaluated(COCOeval, data, "bbox", seed)
+        assert all(is_equal(peer.eval[name], own.eval[name]) for name in ARRAYS)
+        assert is_equal(peer.evalImgs, own.evalImgs)
+
+
+def test_given_areas_of_detections_are_checked_and_named_by_the_metric():
+    truths, found = peer_data(TRUTH, [BOX | {"score": 0.5}, BOX | {"score": 0.4}])
+    evaluation = COCOeval(truths, found, "bbox")
+    evaluation.evaluate()
+    evaluation.to_metric()  # without a warning
+    found.anns[2]["area"] = 5000
+    evaluation.evaluate()
+    with pytest.warns(UserWarning, match="area"):
+        evaluation.to_metric()
+    del found.anns[2]["area"]
+    with pytest.raises(ValueError, match="must have the key 'area'"):
+        evaluation.evaluate()
+    del found.anns[1]["area"]
+    evaluation.evaluate()  # all areas are those of the boxes
+
+
+def test_arrays_are_computed_when_they_are_read():
+    data = own_data(*random_data(np.random.default_rng(8), "bbox"))
+    evaluations = [COCOeval(*data, "bbox") for _ in range(3)]
+    for evaluation in evaluations:
+        assert evaluation.eval == {}
+        evaluation.evaluate()
+        evaluation.accumulate()
+    first, second, third = evaluations
+    expected = copy.deepcopy(first).eval
+    second.params.catIds = []  # later changes of parameters do not change the arrays
+    second.evalImgs = []
+    assert all(is_equal(expected[name], second.eval[name]) for name in ARRAYS)
+    silently(first.summarize)
+    third.eval = expected
+    silently(third.summarize)
+    assert is_equal(first.stats, third.stats)
+    third.eval["precision"][:] = 0.25
+    silently(third.summarize)
+    assert third.stats[0] == 0.25

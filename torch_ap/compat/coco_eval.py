@@ -14,7 +14,7 @@ from torch_ap.compat.images import accumulate_images, all_categories, images_of_
 from torch_ap.compat.params import KINDS, Params, settings_of_params
 from torch_ap.compat.statistics import Statistics, fill, names_of
 from torch_ap.core.base import checks
-from torch_ap.core.base.messages import raise_invalid, suggest_id
+from torch_ap.core.base.messages import raise_invalid, suggest_id, warn_caller
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.coco import MeanAveragePrecision
 from torch_ap.detection.rules.coco import match
@@ -22,14 +22,16 @@ from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, set
 
 __all__ = ["COCOeval", "Params"]  # as the module of pycocotools
 
+_ARRAYS = ("precision", "recall", "scores")
+
 
 class COCOeval(Statistics):
     """Evaluation of detections against ground truths.
 
     Same names and arguments as ``pycocotools.cocoeval.COCOeval``, and bit-equal results, with these differences: only
-    ``summarize`` prints; ``evalImgs`` and ``ious`` are computed when they are read; the first number of ``stats`` is
-    at the limit 100 as in pycocotools, and at the last limit without it, where pycocotools returns -1; a ground truth
-    with id 0 counts, where pycocotools ignores its matches; invalid entries raise ValueError.
+    ``summarize`` prints; ``eval``, ``evalImgs`` and ``ious`` are computed when they are read; the first number of
+    ``stats`` is at the limit 100 as in pycocotools, and at the last limit without it, where pycocotools returns -1; a
+    ground truth with id 0 counts, where pycocotools ignores its matches; invalid entries raise ValueError.
 
     Args:
         cocoGt: the ground truths: :class:`torch_ap.compat.COCO` or another object with its methods, such as
@@ -58,7 +60,8 @@ class COCOeval(Statistics):
     def __init__(self, cocoGt: Any = None, cocoDt: Any = None, iouType: str = "segm") -> None:
         self.cocoGt, self.cocoDt = cocoGt, cocoDt
         self.params = Params(iouType)
-        self.eval: dict[str, Any] = {}
+        self._eval: dict[str, Any] | None = {}  # None if the arrays have not been read
+        self._about: dict[str, Any] = {}
         self.stats: Any = []
         self._paramsEval: Any = {}
         self._numbers: CocoNumbers | None = None
@@ -89,7 +92,7 @@ class COCOeval(Statistics):
         self._columns = self._read(settings)
         self._numbers = match(settings, self._columns, params.iouType, micro=not params.useCats)
         self._paramsEval = copy.deepcopy(params)
-        self._evalImgs, self._ious, self.eval = None, None, {}
+        self._evalImgs, self._ious, self._eval = None, None, {}
 
     def _read(self, settings: CocoSettings) -> Columns:
         """Return the selected ground truths and detections as columns, by image."""
@@ -103,7 +106,10 @@ class COCOeval(Statistics):
         for data, side in ((self.cocoGt, truths), (self.cocoDt, detections)):
             side.warn_of_faults(known, categories, getattr(data, "anns", {}), getattr(data, "imgToAnns", {}))
         images = self.cocoGt.loadImgs(params.imgIds) if params.iouType in ("segm", "boundary") else ()
-        return columns_of(settings, params.iouType, truths, detections, images)
+        columns = columns_of(settings, params.iouType, truths, detections, images)
+        if params.iouType == "bbox" and not getattr(self.cocoDt, "has_areas_of_boxes", False):
+            columns |= detections.areas_unlike_boxes(columns["detection_boxes"])
+        return columns
 
     @property
     def evalImgs(self) -> Any:
@@ -115,6 +121,7 @@ class COCOeval(Statistics):
 
     @evalImgs.setter
     def evalImgs(self, value: Any) -> None:
+        self._eval = self.eval  # requires the matches
         self._evalImgs, self._numbers = value, None
 
     @property
@@ -125,8 +132,21 @@ class COCOeval(Statistics):
             self._ious = ious_of_images(self._numbers, self._columns, self._paramsEval)
         return self._ious
 
+    @property
+    def eval(self) -> dict[str, Any]:
+        """COCO's arrays, computed when they are read; empty before ``accumulate``."""
+        if self._eval is None:
+            assert self._numbers is not None
+            self._eval = self._about | all_categories(self._numbers, self._paramsEval, _ARRAYS)
+            self._eval["counts"] = list(self._eval["precision"].shape)
+        return self._eval
+
+    @eval.setter  # noqa: A003
+    def eval(self, value: dict[str, Any]) -> None:
+        self._eval = value
+
     def accumulate(self, p: Params | None = None) -> None:
-        """Compute precision, recall and scores, and store them in ``eval``.
+        """Make precision, recall and scores available in ``eval``.
 
         Args:
             p: other parameters, whose images, categories, area ranges and limits are a part of those of ``evaluate``;
@@ -136,16 +156,12 @@ class COCOeval(Statistics):
             raise RuntimeError("call `evaluate()` before `accumulate()`")
         params = self.params if p is None else p
         params.catIds = params.catIds if params.useCats == 1 else [-1]
-        if self._numbers is not None and _is_same(params, self._paramsEval):
-            results = all_categories(self._numbers, params, ("precision", "recall", "scores"))
-        else:
-            results = accumulate_images(self.evalImgs, params, self._paramsEval)
-        self.eval = {
-            "params": params,
-            "counts": list(results["precision"].shape),
-            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            **results,
-        }
+        date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+        self._about = {"params": params, "counts": [], "date": date}
+        self._eval = None
+        if self._numbers is None or not _is_same(params, self._paramsEval):
+            self._eval = self._about | accumulate_images(self.evalImgs, params, self._paramsEval)
+            self._eval["counts"] = list(self._eval["precision"].shape)
 
     def summarize(self, confidence_level: float | None = None) -> None:
         """Print COCO's numbers, and store them in ``stats``; -1 where a number is undefined.
@@ -154,10 +170,13 @@ class COCOeval(Statistics):
             confidence_level: level of an interval of the first number, which is printed after the numbers; None for no
                 interval. :meth:`confidence_interval` has more options.
         """
-        if not self.eval:
+        if self._eval == {}:
             raise RuntimeError("call `accumulate()` before `summarize()`")
         limits = list(self.params.maxDets)
         last = limits[-1]
+        if self._eval is None and self._numbers is not None:
+            settings = self._numbers.settings  # one call costs less than one for each area range
+            self._numbers.tables(range(len(settings.areas)), len(settings.limits) - 1)
         if self.params.iouType == "keypoints":
             cuts = [(None, "all"), (0.5, "all"), (0.75, "all"), (None, "medium"), (None, "large")]
             rows = [(kind, *cut, last) for kind in ("precision", "recall") for cut in cuts]
@@ -186,7 +205,11 @@ class COCOeval(Statistics):
         """
         if self._numbers is None:
             raise RuntimeError("call `evaluate()` in this process before this method")
-        params, settings = self._paramsEval, self._numbers.settings
+        params, settings, columns = self._paramsEval, self._numbers.settings, self._columns
+        if params.iouType == "bbox" and "detection_area" in columns:
+            columns = {name: column for name, column in columns.items() if name != "detection_area"}
+            rule = "the metric uses width times height as the area of a detection, and some `area` differs from it"
+            warn_caller(rule, UserWarning)
         metric = MeanAveragePrecision(
             "xywh",
             params.iouType,
@@ -200,7 +223,7 @@ class COCOeval(Statistics):
         )
         metric.max_detection_thresholds = list(settings.limits)
         ranges = dict(zip(params.areaRngLbl, params.areaRng, strict=True))
-        fill(metric, self._columns, params.catIds, ranges, settings.limits)
+        fill(metric, columns, params.catIds, ranges, settings.limits)
         return metric
 
     def _image_ids(self) -> list[Any]:
@@ -209,12 +232,15 @@ class COCOeval(Statistics):
 
     def _print_number(self, kind: str, threshold: float | None, area: str, limit: int) -> float:
         """Print and return one number."""
-        params, values = self.params, self.eval[kind]
-        if threshold is not None:
-            values = values[np.where(np.asarray(params.iouThrs) == threshold)[0]]
+        params = self.params
         areas = [place for place, name in enumerate(params.areaRngLbl) if name == area]
         limits = [place for place, most in enumerate(params.maxDets) if most == limit][:1]
-        values = values[..., areas, :][..., limits]
+        if self._eval is None and len(areas) == 1:
+            values = getattr(self._numbers, kind)(areas[0], limits[0]).numpy()
+        else:
+            values = self.eval[kind][..., areas, :][..., limits]
+        if threshold is not None:
+            values = values[np.where(np.asarray(params.iouThrs) == threshold)[0]]
         defined = values[values > -1]
         mean = float(np.mean(defined)) if len(defined) else -1.0
         title, short = ("Average Precision", "(AP)") if kind == "precision" else ("Average Recall", "(AR)")

@@ -23,6 +23,7 @@ from torch_ap.detection.files import coco, entries
 from torch_ap.detection.files.entries import FIELDS, Entries, Field
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.rules.coco_numbers import CocoSettings
+from torch_ap.detection.shapes import boxes as upright
 
 __all__ = ["Selection", "columns_of"]
 
@@ -104,13 +105,13 @@ class Selection:
         field = FIELDS[key] if field is None else field
         width, count = len(field.least), len(self.entries)
         with suppress(KeyError, TypeError, ValueError, OverflowError):
-            values = map(itemgetter(key), self.entries)
+            values = list(map(itemgetter(key), self.entries))
             if width == 1:
                 out = np.frombuffer(array("d", values)) if count else np.zeros(0)  # an array rejects text and None
             else:
                 out = np.fromiter(itertools.chain.from_iterable(values), np.float64, width * count)
                 out = out.reshape(-1, width)
-            regular = width == 1 or set(map(len, map(itemgetter(key), self.entries))) <= {width}
+            regular = width == 1 or set(map(len, values)) <= {width}
             if regular and (np.abs(out) < literals.LARGEST_EXACT).all() and (out >= np.array(field.least)).all():
                 return torch.from_numpy(out.copy() if width == 1 else out)
         return self.plain_entries(key).numbers(key, field)
@@ -121,6 +122,17 @@ class Selection:
         if set(map(type, values)) <= {int, bool} and set(values) <= {0, 1}:
             return torch.tensor(values, dtype=torch.uint8)
         return torch.tensor(self.plain_entries(key).values(key), dtype=torch.uint8)
+
+    def areas_unlike_boxes(self, boxes: Tensor) -> Columns:
+        """Return the column of the areas in the entries, unless they are the areas of the boxes, or all are missing.
+
+        Args:
+            boxes: (N, 4) boxes of the entries, as x, y, width, height.
+        """
+        if not any("area" in entry for entry in self.entries):
+            return {}
+        area = self.numbers("area", FIELDS["score"])  # any finite number, as boxes can have a negative size
+        return {} if torch.equal(area, upright.area(boxes)) else {"detection_area": area}
 
     def warn_of_faults(
         self,

@@ -193,7 +193,9 @@ class Objects:
     def detection_area(self) -> Tensor:
         """The area of each detection; computed on first use, because the similarity of masks caches areas."""
         settings, columns, iou_type = self._source
-        from_files = settings.use_given_area and settings.geometry(iou_type).file_areas
+        # results of COCO's evaluation can have areas that differ from their boxes
+        given = "detection_area" in columns and len(settings.iou_types) == 1
+        from_files = given or (settings.use_given_area and settings.geometry(iou_type).file_areas)
         return columns["detection_area"] if from_files else settings.area(columns, iou_type, "detection")
 
     @cached_property
@@ -263,7 +265,7 @@ class CocoNumbers:
             return self.matches
         return self._once(("matches", most), lambda: self.matches.until(most))
 
-    def _tabulated(self, areas: Iterable[int], limit: int, *, scores: bool = False) -> list[PrecisionTable]:
+    def tables(self, areas: Iterable[int], limit: int, *, scores: bool = False) -> list[PrecisionTable]:
         """Return the tables of area ranges; one call for several ranges costs less than several calls."""
         keys = {area: ("table", area, limit) for area in areas}
         held = ((area, self._results.get(key)) for area, key in keys.items())
@@ -275,7 +277,7 @@ class CocoNumbers:
     def precision(self, area: int, limit: int) -> Tensor:
         """Return the precision at the recall levels: (T, R, K) float64, -1 for categories without ground truths."""
         key = ("precision", area, limit)
-        return self._once(key, lambda: self._with_absent(self._tabulated([area], limit)[0].precision, area))
+        return self._once(key, lambda: self._with_absent(self.tables([area], limit)[0].precision, area))
 
     def scores(self, area: int, limit: int) -> Tensor:
         """Return the score of the first hit that reaches each recall level: (T, R, K) float64.
@@ -285,7 +287,7 @@ class CocoNumbers:
         """
 
         def all_categories() -> Tensor:
-            scores = self._tabulated([area], limit, scores=True)[0].scores
+            scores = self.tables([area], limit, scores=True)[0].scores
             assert scores is not None
             scores = scores.masked_fill(scores == -torch.inf, 0)
             scores[:, self.levels <= 0] = self.matches.best_score()[self.matches.relevant[area] > 0]
@@ -307,7 +309,7 @@ class CocoNumbers:
         m = self.matches.relevant[area]
         if ("table", area, limit) in self._results:
             hits = m.new_zeros(self.shape)
-            hits[:, m > 0] = self._tabulated([area], limit)[0].hits.to(m.dtype)
+            hits[:, m > 0] = self.tables([area], limit)[0].hits.to(m.dtype)
         elif ("curve", area, limit) in self._results:
             hits = self.curve(area, limit).offsets.diff().reshape(self.shape)
         else:
@@ -322,7 +324,7 @@ class CocoNumbers:
         """Return "precision", "scores" or "recall" for all area ranges and limits: (T, [R,] K, A, M)."""
         areas, limits = range(len(self.settings.areas)), range(len(self.settings.limits))
         for limit in limits if name != "recall" else ():
-            self._tabulated(areas, limit, scores=name == "scores")
+            self.tables(areas, limit, scores=name == "scores")
         compute = {"precision": self.precision, "scores": self.scores, "recall": self.recall}[name]
         return torch.stack([torch.stack([compute(a, m) for m in limits], -1) for a in areas], -2)
 
@@ -362,7 +364,7 @@ class CocoNumbers:
         settings require one mean over levels and categories.
         """
         if self.settings.by_levels and self._shares is None:
-            return self._tabulated([area], self._last)[0].precision
+            return self.tables([area], self._last)[0].precision
         if self.settings.by_levels:
             return self.precision(area, self._last)
 
@@ -397,7 +399,7 @@ class CocoNumbers:
         names = list(self.settings.areas)
         ranges = list(enumerate(names))[1:]
         if self.settings.by_levels:
-            self._tabulated(range(len(names)), self._last)
+            self.tables(range(len(names)), self._last)
         # precision first: its tables or curves already contain the recall
         numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
         numbers["map_75"] = self.mean_precision(0, 0.75)
