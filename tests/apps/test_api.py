@@ -363,6 +363,7 @@ METHODS = {
     "average_precision_interval": ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit", "dirichlet"),
     "average_precision_interval_classes": ("bootstrap-logit",),
     "chance_test": ("permutation",),
+    "chance_test_of_queries": ("permutation",),
     "compare_decisions": ("randomization",),
     "compare_per_query": ("randomization",),
     "compare_rankings": ("bootstrap", "permutation"),

@@ -13,8 +13,9 @@ from scipy import stats
 
 from tests.support import oracles_inference as oracles
 from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED, SOLVED, UNDERFLOW
+from torch_ap.core.ranking.builders import from_scores
 from torch_ap.inference import chance_test, enumeration
-from torch_ap.inference.chance import tied_moments
+from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.enumeration import can_enumerate, every_average_precision
 from torch_ap.inference.random_ranking import random_average_precision
 
@@ -28,6 +29,13 @@ def array(sizes):
 
 def scores_of(sizes):
     return torch.repeat_interleave(torch.arange(len(sizes), 0, -1.0), torch.tensor(sizes))
+
+
+def moments_of_ap(sizes, m):
+    mark = torch.ones(sum(sizes), dtype=torch.bool)
+    curve = from_scores(scores_of(sizes), mark, keep_all_groups=True)
+    mean, variance = moments_of_sums(curve, torch.tensor([m]))
+    return float(mean) / m, math.sqrt(variance) / m
 
 
 def split(law):
@@ -69,14 +77,14 @@ def test_moments_equal_the_enumeration(drawn):
     sizes, m = drawn
     scores = scores_of(sizes).tolist()
     mean, variance = oracles.moments([oracles.grouped(scores, y) for y in oracles.rankings(len(scores), m)])
-    found = tied_moments(torch.tensor(sizes), m)
+    found = moments_of_ap(sizes, m)
     assert found == pytest.approx((float(mean), math.sqrt(variance)), rel=REORDERED, abs=LAST_BITS)
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 1), (3, 2), (4, 2), (3000, 245), (100_000, 99_000)])
 def test_moments_without_ties_are_the_closed_form(n, m):
     chance = random_average_precision(n, m)
-    found = tied_moments(torch.ones(n, dtype=torch.int64), m)
+    found = moments_of_ap([1] * n, m)
     assert found == pytest.approx((float(chance.mean), float(chance.standard_deviation)), rel=SOLVED)
 
 

@@ -35,7 +35,7 @@ ITEMS = {
 QUERIES = {
     *("aggregation", "empty_target_action", "ignore_index", "missing_queries", "relevance_level"),
     *("indexes", "preds", "target", "adaptive_k", "max_k", "measure", "min_precision", "convention", "curve", "k"),
-    *("max_fpr", "per_query", "top_k", "similarity", "relevance", "evaluate"),
+    *("max_fpr", "per_query", "top_k", "similarity", "relevance", "evaluate", "chance_test"),
 }
 IMAGES = {
     *("average", "box_format", "class_metrics", "class_names", "coco_to_tm", "confusion_matrix", "convention"),

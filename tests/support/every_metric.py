@@ -570,6 +570,11 @@ def several_metrics(size, generator):
     return {"metrics": metrics}
 
 
+def items_of_queries(size, generator):
+    preds, target = cases.binary(size, generator)
+    return {"preds": preds, "target": target, "indexes": torch.arange(size) % 5}
+
+
 def several_values(size, generator):
     return {"values": torch.rand(3, size, generator=generator)}
 
@@ -752,6 +757,7 @@ INFERENCE: dict[str, Row] = {
     "best_of_per_query": Row(inference.best_of_per_query, several_values),
     "chance_level": Row(inference.chance_level, pair(cases.multilabel), {"average": "macro"}),
     "chance_test": Row(inference.chance_test, pair(cases.binary), few),
+    "chance_test_of_queries": Row(inference.chance_test_of_queries, items_of_queries, few),
     "compare_decisions": Row(inference.compare_decisions, decisions, few),
     "compare_systems": Row(inference.compare_systems, several_systems),
     "compare_splits": Row(inference.compare_splits, two_values, {"n_train": 90, "n_test": 10}),

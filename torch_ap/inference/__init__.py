@@ -38,6 +38,7 @@ from torch_ap.inference.prediction_powered import (
 )
 from torch_ap.inference.published import reported_average_precision_interval
 from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_interval
+from torch_ap.inference.query_chance import chance_test_of_queries
 from torch_ap.inference.record import AveragePrecisionBounds, Comparison, GroupComparison, Interval
 from torch_ap.inference.selection import BestSystem, best_of, best_of_metrics, best_of_per_query
 
@@ -62,6 +63,7 @@ __all__ = [
     "best_of_per_query",
     "chance_level",
     "chance_test",
+    "chance_test_of_queries",
     "compare_decisions",
     "compare_per_query",
     "compare_rankings",

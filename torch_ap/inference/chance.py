@@ -1,10 +1,4 @@
-"""Chance level of a ranking: the mean of AP over random orders of the labels, and the test against these orders.
-
-With tied items, m times AP is a sum over hits and pairs of hits: 1 / t for each hit of a group that ends at rank t,
-2 / t for each pair within the group, and 1 / t for each pair of a hit of the group and a hit above. Hoeffding's
-decomposition for sampling without replacement splits the variance of this sum into a part of single hits and a part of
-pairs. Neither part is a small difference of large numbers.
-"""
+"""Chance level of a ranking: the mean of AP over random orders of the labels, and the test against these orders."""
 
 import math
 from collections.abc import Iterator
@@ -25,62 +19,18 @@ from torch_ap.core.measures.average_precision import average_precision, average_
 from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.measures.convention import Convention, resolve_convention
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.ranking import builders, order, segments
+from torch_ap.core.ranking import builders, order
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.tie_groups import Ties as TieGroups
 from torch_ap.core.ranking.tie_groups import find_ties
 from torch_ap.inference import enumeration
 from torch_ap.inference import groups as grouped
 from torch_ap.inference.average_precision import read
+from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.record import SAME_LISTED_VALUE, SAME_VALUE, Result
 from torch_ap.inference.resampling import Resampling
-
-
-def tied_moments(sizes: Tensor, m: int) -> tuple[float, float]:
-    r"""Return E(AP) and the standard deviation of AP over all orders of the labels.
-
-    With c_a = 1 / t the term of item a as a hit, d_ab the term of the pair a, b, D_a the sum of d_ab over all b, and D
-    the sum of d_ab over all pairs:
-
-    .. math::
-        E(m AP) = \frac{m}{n} \sum_a c_a + \frac{m (m - 1)}{n (n - 1)} D
-
-    .. math::
-        Var(m AP) = \frac{m (n - m)}{n (n - 1)} \sum_a l_a^2
-                  + \frac{m (m - 1) (n - m) (n - m - 1)}{n (n - 1) (n - 2) (n - 3)} \sum_{a < b} e_{ab}^2
-
-    with l_a = c_a + D_a (m - 1) / (n - 2) minus the mean over all items, and e_ab = d_ab - (D_a + D_b) / (n - 2) + 2 D
-    / ((n - 1) (n - 2)). The computation takes one pass over the groups.
-
-    Args:
-        sizes: (G,) int64 number of items of each tie group, best first.
-        m: number of hits, at least 1 and less than the number of items.
-
-    Equals mean and standard deviation over all permutations, and for groups of one item
-    :func:`torch_ap.inference.random_ranking.random_average_precision`. Source: Hoeffding (1948), with the pair sums
-    above.
-    """
-    g, t = segments.as_float64(sizes), segments.as_float64(sizes.cumsum(0))
-    n = int(sizes.sum())
-    if len(sizes) == 1:  # a single threshold: AP is m / n in any order
-        return m / n, 0.0
-    p1, p2 = m / n, m * (m - 1) / (n * max(n - 1, 1))
-    below = (g / t).flip(0).cumsum(0).flip(0) - g / t
-    pairs = (2 * (g - 1) + (t - g)) / t + below
-    pair_sum = float((g * pairs).sum()) / 2
-    mean = p1 * float((g / t).sum()) + p2 * pair_sum
-    single = 1 / t + pairs * ((m - 1) / max(n - 2, 1))
-    single = single - (g * single).sum() / n
-    variance = m * (n - m) / (n * max(n - 1, 1)) * float((g * single**2).sum())
-    if min(m, n - m) > 1:
-        centred = pairs - 2 * pair_sum / n
-        squares = (2 * g * (g - 1) + g * (t - g)) / t**2
-        left = float(squares.sum()) - 2 * pair_sum**2 / (n * (n - 1)) - float((g * centred**2).sum()) / (n - 2)
-        variance += p2 * (n - m) * (n - m - 1) / ((n - 2) * (n - 3)) * left
-    return mean / m, math.sqrt(max(variance, 0.0)) / m
-
 
 Method: TypeAlias = Literal["auto", "exact", "permutation", "lognormal", "jackknife"]
 
@@ -98,7 +48,7 @@ class ChanceTest(Result):
         lift: AP / E(AP).
         corrected: (AP - E) / (1 - E): 0 for chance, 1 for a perfect ranking.
         method: method of the p-value, "exact", "permutation", "lognormal" or "jackknife"; "exact" if p follows from the
-            definition.
+            definition; over queries "permutation" or "gamma".
         reason: why numbers are NaN, p is 1 by definition, or p is the smallest possible; "" otherwise.
     """
 
@@ -249,8 +199,10 @@ def chance_test(
     chosen, reason = _choose_method(method, curve, ids is not None), ""
     chance = random_average_precision(n, m)
     tied = len(curve.items) < n
-    moments = float(chance.mean), float(chance.standard_deviation)
-    expected, deviation = tied_moments(curve.items, m) if tied else moments
+    expected, deviation = float(chance.mean), float(chance.standard_deviation)
+    if tied:
+        mean, variance = moments_of_sums(curve, curve.m)
+        expected, deviation = float(mean) / m, math.sqrt(variance) / m
     if chosen == "jackknife" and ids is not None:
         p, reason = _grouped_p_value(
             preds.detach().flatten(), target.flatten() == 1, Groups.from_ids(ids), ap, expected

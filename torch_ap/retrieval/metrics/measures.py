@@ -15,6 +15,7 @@ from torch_ap.retrieval.measures.at_rank import FirstHit
 from torch_ap.retrieval.measures.gain import NormalizedDCG
 from torch_ap.retrieval.measures.rank_biased import RankBiasedPrecision
 from torch_ap.retrieval.measures.roc import AUROC
+from torch_ap.retrieval.metrics import query_sample
 from torch_ap.retrieval.metrics.query_metric import QueryMetric, TopKMetric
 
 
@@ -78,6 +79,8 @@ class RetrievalMAP(QueryMetric):
     ) -> None:
         measure = measure_at_ranks(top_k, lambda k: query_convention(convention, k, denominator, interpolation, ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+
+    chance_test = query_sample.chance_test
 
     @property
     def k(self) -> Any:

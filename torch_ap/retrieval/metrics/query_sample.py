@@ -10,14 +10,18 @@ from torch import Generator, Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import short_repr
+from torch_ap.core.base.options import allowed_values
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.measure import AtSeveral, Measure
 from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.contributions import Contributions, query_contributions
 from torch_ap.inference.groups import ids_of_groups
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
+from torch_ap.inference.query_chance import QueryChanceMethod, RandomLabels, check_convention
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.retrieval.rankings import Rankings
@@ -111,6 +115,22 @@ class QuerySample(Sample):
         groups = self.all_groups() if measure.rule.is_threshold else None
         values = measure.chance_level(self.rankings.curve, groups=groups, undefined=self._undefined)
         return self.settings.value(self._per_query(values), self.dtype, warn=False)
+
+    def chance_test(self, method: QueryChanceMethod, resampling: Resampling) -> ChanceTest:
+        """Return the test of the mean of AP against random orders of each query's labels."""
+        if self.names:
+            raise ValueError(f"`top_k` must be one k for a test against chance, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
+        check_mean(self.settings.aggregation, "a test against chance")
+        measure: Any = self.settings.measure
+        check_convention(measure)
+        curve = self.rankings.curve
+        is_random = (curve.n > 0) & (curve.m > 0)
+        fixed = self._per_query(torch.where(is_random, 0, measure(curve)))
+        count = int(fixed.counted.sum())
+        weights = segments.as_float64(is_random) / max(count, 1)
+        constant = float(fixed.values[fixed.counted].sum()) / max(count, 1)
+        labels = RandomLabels(curve, self.all_groups(), curve.hits_seen, measure, weights, constant)
+        return labels.test(method, resampling)
 
     def _per_query(self, values: Tensor) -> PerQuery:
         """Return other values of the same queries, with the same rule for undefined values."""
@@ -233,6 +253,48 @@ def compare(
     comparison = comparison_of(self, other, confidence_level, method, resampling, groups=groups)
     assert isinstance(comparison, QueryComparison)
     return comparison
+
+
+@renamed_keywords(batch="chunk_size")
+def chance_test(
+    self: RankingMetric,
+    *,
+    method: QueryChanceMethod = "auto",
+    n_resamples: int = 1000,
+    generator: Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> ChanceTest:
+    """Test whether the mean is better than the mean for random orders of each query's retrieved items.
+
+    Items that were not retrieved, and missing queries, count as in ``compute()``.
+
+    Args:
+        method, n_resamples, generator, chunk_size, progress: as for
+            :func:`torch_ap.inference.chance_test_of_queries`, with the meaning of the p-value.
+
+    Returns:
+        :class:`torch_ap.inference.ChanceTest` on the metric's device; NaN, with a reason, if no query has a relevant
+        item, or a value is NaN.
+
+    Raises:
+        TypeError, ValueError: for an ``aggregation`` other than "mean", several k, interpolated AP,
+            ``denominator="found"`` with ``top_k``, or ties other than "expected" and "grouped".
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import RetrievalMAP
+        >>> metric = RetrievalMAP(top_k=3)
+        >>> metric.update(torch.arange(6, 0, -1.0).repeat(8, 1), torch.eye(6).long()[[0, 0, 1, 0, 2, 0, 0, 1]])
+        >>> found = metric.chance_test()
+        >>> round(float(found.estimate), 3), round(float(found.chance_level), 3), round(float(found.p_value), 3)
+        (0.792, 0.306, 0.001)
+    """
+    checks.one_of("method", method, allowed_values(QueryChanceMethod))
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
+    with self._all_ranks():
+        sample: QuerySample = self._sample()
+        return sample.chance_test(method, resampling).to(self.device)
 
 
 def _check_judgements(own: Rankings, other: Rankings) -> None:
