@@ -400,6 +400,59 @@ def test_every_command_compares_several_lists_and_their_classes_and_slices(comma
     assert [float(x) for x in {(a, b): x for a, b, *x in rows}[mean, "all"]] == [found[name][mean] for name in lists]
 
 
+@pytest.mark.parametrize("command", ["coco", "lvis"])
+def test_clusters_of_images(command, command_inputs, run_command):
+    truth, (path, baseline, _), slices = command_inputs[command]
+    content = json.loads(pathlib.Path(truth).read_text())
+    videos = {x["id"]: ("v" if x["id"] % 13 == 1 else x["id"] % 13) for x in content["images"]}
+    for image in content["images"]:
+        image["video"] = videos[image["id"]]
+    pathlib.Path("videos.json").write_text(json.dumps({**content, "images": content["images"][::-1]}))
+    words = [command, "videos.json", path, "--cluster", "video", "--iou-thresholds", "0.5", "--json", *FEW]
+    more = ["--interval", "--compare", baseline, "--per-class", "--slices", slices]
+    found = run_command(*words, *more)
+    read, class_of = {"coco": (read_coco, MeanAveragePrecision), "lvis": (read_lvis, LVISMeanAveragePrecision)}[command]
+    metric, other = (class_of("xywh", iou_thresholds=[0.5], use_given_area=True) for _ in "ab")
+    for one, name in ((metric, path), (other, baseline)):
+        data = read(truth, name)
+        one.update(data.preds, data.target)
+    groups = {place: videos[image] for place, image in enumerate(sorted(videos))}
+    interval, compared = metric.confidence_interval(groups=groups), metric.compare(other, groups=groups)
+    classes = metric.confidence_interval(groups=groups, per_class=True)
+    mean = "AP" if command == "lvis" else "map"
+    assert [found[f"{mean}_low"], found[f"{mean}_high"]] == [interval.low.item(), interval.high.item()]
+    assert found["compared"]["p_value"] == compared.p_value.item()
+    lows = found["per_class"]["ap_low" if command == "coco" else "AP_low"]
+    assert [x for x in lows if x is not None] == [x for x in classes.low.tolist() if x == x]
+    gated = run_command(*words, "--fail-below", f"{mean}=0")["gates"]
+    assert gated[0]["low"] == interval.low.item()
+    if command == "coco":
+        day = ",".join(map(str, range(100, 110)))
+        del content["images"][12]["video"]  # is not evaluated
+        pathlib.Path("videos.json").write_text(json.dumps(content))
+        part = run_command(*words, "--interval", "--img-ids", day)
+        assert part["map_low"] == found["per_slice"]["map_low"][0]
+
+
+@pytest.mark.usefixtures("files")
+def test_invalid_clusters_raise(files, run_command):
+    def message(*words, key="video"):
+        return run_command("coco", "truth.json", "a.json", "--cluster", key, *words, status=2)
+
+    assert "--cluster has no meaning without --interval, --compare or --fail-below" in message()
+    assert "--cluster has no meaning with --report" in message("--interval", "--report", "x.html")
+    assert "--cluster has no meaning with --operating-points" in message("--interval", "--operating-points")
+    truth = files["truth"]
+    found = message("--interval")
+    assert "truth.json: images[0]: must have the key 'video' (--cluster), got ['id', 'width', 'height']" in found
+    for wrong in (None, 0.5, True, [1]):
+        for image in truth["images"]:
+            image["video"] = 1
+        truth["images"][3]["video"] = wrong
+        pathlib.Path("truth.json").write_text(json.dumps(truth))
+        assert "truth.json: images[3]: 'video' must be an integer or text, got " in message("--interval")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_reports_errors_and_operating_points(command, command_inputs, run_command):
     truth, (first, *_), slices = command_inputs[command]

@@ -81,10 +81,54 @@ def test_few_groups_and_invalid_arguments():
     assert metric.compare(metric_of(draw(3, 8.0)[0], target), groups=dict.fromkeys(range(_IMAGES), 0)).p_value.isnan()
     with pytest.warns(UserWarning, match="4 groups with ground truths"):
         metric.confidence_interval(groups={image: image % 4 for image in range(_IMAGES)})
-    for more in ({"per_class": True}, {"slices": {"all": torch.arange(_IMAGES)}}):
-        with pytest.raises(ValueError, match="`groups` cannot be combined"):
-            metric.confidence_interval(groups=videos, **more)
     with pytest.raises(ValueError, match="`method`"):
         metric.confidence_interval(groups=videos, method="bootstrap-basic")
     perfect = metric_of([{**x, "scores": torch.ones(2)} for x in target], target)
     assert perfect.confidence_interval(groups=videos).low.isnan()
+
+
+def test_classes_follow_from_explicit_deletion():
+    (preds, target), (others, _) = draw(4, 8.0), draw(5, 8.0)
+    others = [{**x, "scores": y["scores"]} for x, y in zip(preds, others, strict=True)]
+    target[0]["labels"][0], target[12]["labels"][0] = 7, 7  # both in video 0: one group has class 7
+    videos = {image: image % _VIDEOS for image in range(_IMAGES)}
+    metric, other = metric_of(preds, target), metric_of(others, target)
+    found = metric.confidence_interval(per_class=True, groups=videos)
+    compared = metric.compare(other, per_class=True, groups=videos)
+    without = [[image for image in range(_IMAGES) if videos[image] != video] for video in range(_VIDEOS)]
+    mine, theirs = (
+        torch.tensor(
+            [metric_of(x, target, kept).per_class()["ap"][:2].tolist() for kept in without], dtype=torch.float64
+        )
+        for x in (preds, others)
+    )
+    for k in (0, 1):
+        assert float(found.standard_error[k]) == pytest.approx(error_of(mine[:, k]), rel=1e-5)
+        assert float(compared.standard_error[k]) == pytest.approx(error_of(mine[:, k] - theirs[:, k]), rel=1e-4)
+        groups = [sum(int((target[i]["labels"] == k).sum()) for i in videos if videos[i] == v) for v in range(_VIDEOS)]
+        df = min(_VIDEOS, sum(groups) ** 2 / sum(x * x for x in groups)) - 1
+        ends = logit(found.estimate[k], found.standard_error[k], student_quantile(0.95, found.estimate.new_tensor(df)))
+        torch.testing.assert_close(torch.stack([found.low[k], found.high[k]]), torch.stack(ends))
+    assert found.low[2].isnan()
+    assert compared.p_value[2].isnan()
+    assert "1 of 3 classes: fewer than two groups" in found.reason
+    assert "7: fewer than two groups" in compared.reason
+
+
+def test_slices_have_the_numbers_of_their_images():
+    (preds, target), (others, _) = draw(6, 8.0), draw(7, 8.0)
+    others = [{**x, "scores": y["scores"]} for x, y in zip(preds, others, strict=True)]
+    videos = {image: image % _VIDEOS for image in range(_IMAGES)}
+    slices = {"late": range(24, _IMAGES), "all": range(_IMAGES), "none": []}
+    metric, other = metric_of(preds, target), metric_of(others, target)
+    found = metric.confidence_interval(slices=slices, groups=videos)
+    compared = metric.compare(other, slices=slices, groups=videos)
+    assert found.low[2].isnan()
+    assert compared.p_value[2].isnan()
+    for place, kept in enumerate([slices["late"], slices["all"]]):
+        alone, alone_other = metric_of(preds, target, kept), metric_of(others, target, kept)
+        groups = {at: videos[image] for at, image in enumerate(kept)}
+        expected = alone.confidence_interval(groups=groups)
+        for name in ("estimate", "low", "high", "standard_error"):
+            assert getattr(found, name)[place] == getattr(expected, name)
+        assert compared.p_value[place] == alone.compare(alone_other, groups=groups).p_value

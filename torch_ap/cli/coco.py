@@ -17,7 +17,7 @@ from torch_ap.cli.tables import Part, Report
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.files import lvis
+from torch_ap.detection.files import entries, lvis
 from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results, select
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.base import DetectionMetric
@@ -119,6 +119,7 @@ def evaluate_results(
     """
     class_names = annotations.class_names
     evaluated = [x for x in annotations.images if images is None or x in images]
+    args.clusters = None if args.cluster is None else _read_clusters(args, annotations, evaluated)
 
     def updated_metric(path: str) -> Any:
         data = read(path)
@@ -144,6 +145,24 @@ def evaluate_results(
 
     metrics, results = evaluate(args, paths, updated_metric, result_of, evaluated, class_names)
     return write(args, paths, metrics, results, layout_of(next(iter(metrics.values()))), class_names)
+
+
+def _read_clusters(
+    args: argparse.Namespace, annotations: CocoAnnotations, images: Sequence[Any]
+) -> dict[int, int | str]:
+    """Return the cluster of each evaluated image by its number.
+
+    Raises:
+        ValueError: with an option whose intervals ignore clusters, and for an image whose entry lacks the key or has
+            a value that is neither an integer nor text; names file and entry.
+    """
+    for option in ("report", "operating_points"):
+        if getattr(args, option):
+            raise ValueError(f"--cluster has no meaning with {option_of(option)}, whose intervals draw single images")
+    evaluated = set(images)
+    rows = [row for row, image in enumerate(annotations.images) if image in evaluated]
+    field = entries.Field([entries.INTEGER_OR_TEXT], hint=" (--cluster)")
+    return dict(enumerate(annotations.entries.reordered(rows).values(args.cluster, field)))
 
 
 def write(

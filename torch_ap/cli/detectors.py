@@ -153,7 +153,7 @@ def evaluate(
 
 def gates_of_lists(args: argparse.Namespace, paths: Paths, metrics: Mapping[str, Any], name: str) -> list[Gate]:
     """Return the gates of each list but the baseline, for the mean, which has this name."""
-    options = resampling_options(args)
+    options = _sampling_options(args)
 
     def value(metric: Any) -> Estimate:
         return lambda level: metric.confidence_interval(level, **options)
@@ -168,6 +168,12 @@ def gates_of_lists(args: argparse.Namespace, paths: Paths, metrics: Mapping[str,
         values = {name: value(metrics[path])}
         gates += gates_of(args, paths.names[path], values, differences, baseline, lambda x: name if x == "map" else x)
     return gates
+
+
+def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of intervals and comparisons: of the resamples, and the clusters of ``--cluster``."""
+    clusters = getattr(args, "clusters", None)  # PASCAL VOC's command has none
+    return resampling_options(args) | ({} if clusters is None else {"groups": clusters})
 
 
 def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:
@@ -195,19 +201,19 @@ def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, l
 
 def _add_intervals(result: Result, metric: Any, args: argparse.Namespace, groupings: Groupings) -> None:
     """Add interval and chance level of the mean, each class and each slice."""
-    options = resampling_options(args)
+    options, orders = _sampling_options(args), resampling_options(args)
     mean = metric.confidence_interval(args.confidence_level, **options)
     ends = {
         "map_low": mean.low.item(),
         "map_high": mean.high.item(),
-        "map_chance": metric.chance_level(**options).item(),
+        "map_chance": metric.chance_level(**orders).item(),
     }
     result.interval = ends | {"reason": mean.reason}
     for kind, measure, selection in groupings:
         each = metric.confidence_interval(args.confidence_level, **selection, **options)
         columns = {f"{measure}_low": each.low.tolist(), f"{measure}_high": each.high.tolist()}
         if kind == "slices":
-            columns["map_chance"] = metric.chance_level(**selection, **options).tolist()
+            columns["map_chance"] = metric.chance_level(**selection, **orders).tolist()
         table = list(getattr(result, kind).items())
         behind = [name for name, _ in table].index(measure) + 1
         setattr(result, kind, dict([*table[:behind], *columns.items(), *table[behind:]]))
@@ -224,7 +230,7 @@ def _add_comparisons(
 ) -> None:
     """Add the comparison of each list with the baseline: of the mean, each class and each slice."""
     baseline = metrics[paths.baseline or ""]
-    options = {"confidence_level": args.confidence_level, **resampling_options(args)}
+    options = {"confidence_level": args.confidence_level, **_sampling_options(args)}
     means: dict[str, Comparison] = {}
     for path in paths.compared:
         result = results[paths.names[path]]

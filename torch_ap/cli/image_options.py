@@ -43,6 +43,7 @@ def add_coco(subparsers: Subparsers) -> None:
         "  torch-ap coco instances_val2017.json a.json b.json c.json --compare --per-class\n"
         "  torch-ap coco instances_val2017.json results.json --slices day_and_night.json --interval\n"
         "  torch-ap coco instances_val2017.json masks.json --iou-type segm --interval --json\n"
+        "  torch-ap coco videos.json results.json --interval --cluster video_id\n"
         "  torch-ap coco person_keypoints_val2017.json keypoints.json --iou-type keypoints",
     )
     text = "OKS sigma of each keypoint, comma-separated (default: the 17 of COCO)"
@@ -145,6 +146,11 @@ def _add_results_command(
         "small:0:1024,medium:1024:9216,large:9216:1e10)"
     )
     parser.option("--areas", text, type=area_ranges, metavar="NAME:LOW:HIGH,...")
+    text = (
+        "key of the entries in `images`, such as video_id: images with equal values, integers or text, may depend on "
+        "each other; intervals and comparisons leave out whole clusters instead of drawing images"
+    )
+    parser.option("--cluster", text, needs=("interval", "compare", "fail_below"), metavar="KEY")
     return parser
 
 

@@ -206,6 +206,7 @@ _FINITE_NUMBERS = Rule(
     "must contain finite numbers", lambda x: all(_is_finite(part) and float(part) == part for part in x)
 )
 INTEGER = Rule("must be an integer", lambda x: type(x) is int and -_INT64 <= x < _INT64)
+INTEGER_OR_TEXT = Rule("must be an integer or text", lambda x: type(x) in (int, str))
 TEXT = Rule("must be text", lambda x: isinstance(x, str))
 LABEL = Rule("must be an integer, as labels are (only ids of images may be text)", lambda x: not isinstance(x, str))
 _TRIPLES = "must contain x, y and a third number of each keypoint"

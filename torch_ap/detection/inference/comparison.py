@@ -35,6 +35,7 @@ from torch_ap.inference.record import (
 from torch_ap.inference.resampling import Resampling
 
 METHODS = ("bootstrap-percentile", "bootstrap-normal")
+_IN_GROUPS: dict[str, Any] = {"method": "jackknife", "design": "iid"}
 
 
 def compare_images(
@@ -101,10 +102,48 @@ def compare_in_groups(
     a, b = (float(x.average_precision(x.unit_weights, interpolation).nanmean()) for x in systems)
     values = [without_each_group(x, groups, interpolation) for x in systems]
     df, with_truths = group_degrees_of_freedom(systems[0], groups)
-    error = float(grouped.standard_error(values[0] - values[1])) if df >= 1 else math.nan
-    reason = grouped.few_groups_reason(with_truths, "ground truths") if df >= 1 else grouped.NO_SPREAD
-    settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "jackknife", "design": "iid"}
-    return comparison_from_error(a, b, error, df=df, reason=reason, **settings)
+    few = grouped.few_groups_reason(with_truths, "ground truths") if df >= 1 else ""
+    return _compare_without_groups((a, b), values[0] - values[1], float(df), confidence_level, few)
+
+
+def compare_lists_in_groups(
+    systems: tuple[ResampledRankings, ResampledRankings],
+    lists: Mapping[str, tuple[int, int]],
+    groups: Groups,
+    *,
+    confidence_level: float,
+    interpolation: InterpolationRule,
+) -> GroupComparison:
+    """Return the difference of the mean AP over the rankings of each list, as :func:`compare_in_groups`.
+
+    Args:
+        systems: as for :func:`compare_in_groups`.
+        lists: as for :func:`compare_lists`.
+        groups: as for :func:`compare_in_groups`.
+        confidence_level: as for :func:`compare_images`.
+        interpolation: as for :func:`compare_images`.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    a, b = (x.average_precision_of_lists(x.unit_weights, interpolation)[0].tolist() for x in systems)
+    values, other = (without_each_group(x, groups, interpolation, each_list=True) for x in systems)
+    df, with_truths = group_degrees_of_freedom(systems[0], groups, each_list=True)
+    comparisons = {
+        name: _compare_without_groups((a[k], b[at]), values[k] - other[at], float(df[k]), confidence_level)
+        for name, (k, at) in lists.items()
+    }
+    compared = group_comparison(comparisons, confidence_level=confidence_level, **_IN_GROUPS)
+    chosen = [k for k, _ in lists.values()]
+    few = grouped.few_groups_reason(torch.where(df < 1, 0, with_truths)[chosen], "ground truths")
+    return replace(compared, reason="; ".join(filter(None, [compared.reason, few]))).to(df.device)
+
+
+def _compare_without_groups(
+    values: tuple[float, float], differences: Tensor, df: float, confidence_level: float, reason: str = ""
+) -> Comparison:
+    """Compare two values by the (G,) differences without each group."""
+    error = float(grouped.standard_error(differences)) if df >= 1 else math.nan
+    reason = reason if df >= 1 else grouped.NO_SPREAD
+    return comparison_from_error(*values, error, df=df, reason=reason, confidence_level=confidence_level, **_IN_GROUPS)
 
 
 def compare_lists(

@@ -5,7 +5,7 @@ remain matched and sorted, so a resample is a weight per image. Its hit curves a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -389,25 +389,57 @@ def image_interval(
     return replace(empty, low=low, high=high, standard_error=error, reason=reason)
 
 
-def without_each_group(ranked: ResampledRankings, groups: Groups, interpolation: InterpolationRule) -> Tensor:
-    """Return the mean AP over the rankings without the images of each group, (G,) float64; nothing is matched again."""
-    values, device = [], ranked.image.device
+def without_each_group(
+    ranked: ResampledRankings, groups: Groups, interpolation: InterpolationRule, *, each_list: bool = False
+) -> Tensor:
+    """Return the mean AP over the rankings without the images of each group; nothing is matched again.
+
+    Returns:
+        (G,) float64, or with ``each_list`` the mean AP over the rankings of each list, (K, G).
+    """
+    device = ranked.image.device
+    values = [_mean_aps(ranked, ranked.unit_weights, interpolation, each_list=each_list)[:0]]
     step = max(1, _NUMBERS_PER_STEP // max(size_of(ranked, interpolation), 1))
     for first in range(0, groups.count, step):
         left_out = torch.arange(first, min(first + step, groups.count), device=device)
         weights = (groups.ids != left_out[:, None]).to(torch.int64)
-        values.append(ranked.average_precision(weights, interpolation).nanmean(1))
-    return torch.cat(values)
+        values.append(_mean_aps(ranked, weights, interpolation, each_list=each_list))
+    return torch.cat(values).movedim(0, -1)
 
 
-def group_degrees_of_freedom(ranked: ResampledRankings, groups: Groups) -> tuple[float, Tensor]:
-    """Return the degrees of freedom of values without each group, and the number of groups with ground truths."""
-    sizes = segments.as_float64(segments.count(groups.ids[ranked.relevant_image], groups.count))
-    return min(float(groups.count), grouped.effective_number(sizes)) - 1, (sizes > 0).sum()
+def _mean_aps(
+    ranked: ResampledRankings, weights: Tensor, interpolation: InterpolationRule, *, each_list: bool
+) -> Tensor:
+    """Return the mean AP over the rankings for each row of weights, (b,), or over the rankings of each list, (b, K)."""
+    if each_list:
+        return ranked.average_precision_of_lists(weights, interpolation)
+    return ranked.average_precision(weights, interpolation).nanmean(1)
+
+
+def group_degrees_of_freedom(
+    ranked: ResampledRankings, groups: Groups, *, each_list: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the degrees of freedom of values without each group, and the number of groups with ground truths.
+
+    Returns:
+        Two 0-d tensors, or with ``each_list`` two (K,) tensors.
+    """
+    group, rows = groups.ids[ranked.relevant_image], 1
+    if each_list:
+        group, rows = ranked.relevant_list * groups.count + group, len(ranked.offsets) - 1
+    sizes = segments.as_float64(segments.count(group, rows * groups.count)).view(rows, groups.count)
+    df = sizes.new_tensor([min(float(groups.count), grouped.effective_number(x)) - 1 for x in sizes])
+    with_truths = (sizes > 0).sum(1)
+    return (df, with_truths) if each_list else (df[0], with_truths[0])
 
 
 def group_interval(
-    ranked: ResampledRankings, groups: Groups, *, confidence_level: float, interpolation: InterpolationRule
+    ranked: ResampledRankings,
+    groups: Groups,
+    *,
+    confidence_level: float,
+    interpolation: InterpolationRule,
+    each_list: bool = False,
 ) -> Interval:
     """Return a confidence interval of mean AP by the delete-one-group jackknife, on the logit scale.
 
@@ -420,19 +452,24 @@ def group_interval(
         groups: the group of each image.
         confidence_level: as for :func:`image_interval`.
         interpolation: as for :func:`image_interval`.
+        each_list: whether to return intervals of the mean AP over the rankings of each list, (K,).
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    estimate = ranked.average_precision(ranked.unit_weights, interpolation).nanmean()
-    df, with_truths = group_degrees_of_freedom(ranked, groups)
-    error = grouped.standard_error(without_each_group(ranked, groups, interpolation))
-    low, high = logit(estimate, error, student_quantile(confidence_level, estimate.new_tensor(df)))
-    reason = "nothing is relevant" if bool(estimate.isnan()) else ""
-    if not reason and df < 1:
-        reason = f"{grouped.NO_SPREAD}: the ends are NaN"
-    elif not reason and bool(low.isnan()):
-        reason = "a mean AP of 0 or 1, or without a value without some group: the ends are NaN"
-    elif not reason:
-        reason = grouped.few_groups_reason(with_truths, "ground truths")
+    estimate = _mean_aps(ranked, ranked.unit_weights, interpolation, each_list=each_list)[0]
+    df, with_truths = group_degrees_of_freedom(ranked, groups, each_list=each_list)
+    error = grouped.standard_error(without_each_group(ranked, groups, interpolation, each_list=each_list))
+    low, high = logit(estimate, error, student_quantile(confidence_level, df))
+    undefined, ends_missing = estimate.isnan(), low.isnan()
+    causes = (
+        (undefined, "nothing is relevant"),
+        (~undefined & (df < 1), f"{grouped.NO_SPREAD}: the ends are NaN"),
+        (
+            ~undefined & (df >= 1) & ends_missing,
+            "a mean AP of 0 or 1, or without a value without some group: the ends are NaN",
+        ),
+    )
+    few = grouped.few_groups_reason(torch.where(ends_missing, 0, with_truths), "ground truths")
+    reason = "; ".join(filter(None, [_describe_causes(causes), few]))
     return Interval(estimate, low, high, error, confidence_level, "jackknife", "iid", reason)
 
 
@@ -524,7 +561,7 @@ def class_intervals_from_replicates(
             both_ends = ends(values[:, place], estimate[place], method, confidence_level, quantile[place])
             out[:, place] = torch.stack([*both_ends, error])
     low, high, error = out
-    reason = _reasons(estimate, images, error, low, method)
+    reason = _reasons(images, error, low, method)
     return Interval(estimate, low, high, error, confidence_level, method, "iid", reason)
 
 
@@ -535,7 +572,7 @@ def images_per_list(ranked: ResampledRankings) -> Tensor:
     return segments.count(holds, len(ranked.offsets) - 1)
 
 
-def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor, method: str) -> str:
+def _reasons(images: Tensor, error: Tensor, low: Tensor, method: str) -> str:
     """Return the causes of missing or narrow intervals, with the number of classes of each."""
     several = images > 1
     narrow = several & (images < _MIN_IMAGES) & (error > 0)
@@ -546,8 +583,15 @@ def _reasons(estimate: Tensor, images: Tensor, error: Tensor, low: Tensor, metho
         (several & ~torch.isnan(error) & torch.isnan(low), "AP of 0 or 1"),
         (narrow & (method != "bootstrap-logit"), f"in fewer than {_MIN_IMAGES} images, the interval likely too narrow"),
     )
+    return _describe_causes(causes)
+
+
+def _describe_causes(causes: Iterable[tuple[Tensor, str]]) -> str:
+    """Return the texts that apply, each with the number of classes of its (K,) flags; none for a 0-d flag."""
     return "; ".join(
-        f"{int(flags.sum())} of {len(estimate)} classes: {text}" for flags, text in causes if bool(flags.any())
+        f"{int(flags.sum())} of {len(flags)} classes: {text}" if flags.ndim else text
+        for flags, text in causes
+        if bool(flags.any())
     )
 
 

@@ -16,7 +16,12 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.inference.chance import chance_of_images
-from torch_ap.detection.inference.comparison import compare_images, compare_in_groups, compare_lists
+from torch_ap.detection.inference.comparison import (
+    compare_images,
+    compare_in_groups,
+    compare_lists,
+    compare_lists_in_groups,
+)
 from torch_ap.detection.inference.resampled import (
     ResampledRankings,
     class_intervals,
@@ -26,7 +31,7 @@ from torch_ap.detection.inference.resampled import (
 )
 from torch_ap.detection.inputs.images import Columns, image_ids
 from torch_ap.inference.contributions import Contributions
-from torch_ap.inference.groups import Groups, ids_of_groups
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.metric import Sample, chance_level_of, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, GroupComparison, Interval, group_comparison, join_reasons
 from torch_ap.inference.resampling import Resampling
@@ -112,7 +117,7 @@ class ImageSample(Sample):
         labels: (K,) labels of the classes for an interval per class; None for an interval of their mean.
         class_names: names of these classes, for comparisons.
         image_ids: (B,) ids of the images, or None.
-        groups: the group of each image, such as its video, by image; None for independent images.
+        groups: (B,) int64, the group of each image of ``ranked``, such as its video; None for independent images.
     """
 
     columns: Columns
@@ -121,18 +126,25 @@ class ImageSample(Sample):
     labels: Tensor | None = None
     class_names: Sequence[str] = ()
     image_ids: Tensor | None = None
-    groups: Mapping[int, Hashable] | None = None
+    groups: Tensor | None = None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of ``map``, or of the AP of each class: all IoU thresholds, first area, last limit."""
         options = self._options(confidence_level, resampling)
         if (groups := self._image_groups(method)) is not None:
-            return group_interval(
-                self.ranked, groups, confidence_level=confidence_level, interpolation=self.interpolation
+            intervals = group_interval(
+                self.ranked,
+                groups,
+                confidence_level=confidence_level,
+                interpolation=self.interpolation,
+                each_list=self.labels is not None,
             )
+        elif self.labels is None:
+            intervals = image_interval(self.ranked, method=method or "bootstrap-basic", **options)
+        else:
+            intervals = class_intervals(self.ranked, method=method or "bootstrap-logit", **options)
         if self.labels is None:
-            return image_interval(self.ranked, method=method or "bootstrap-basic", **options)
-        intervals = class_intervals(self.ranked, method=method or "bootstrap-logit", **options)
+            return intervals
         names = ("estimate", "low", "high", "standard_error")
         return replace(intervals, **{name: getattr(intervals, name)[: len(self.labels)] for name in names})
 
@@ -151,16 +163,19 @@ class ImageSample(Sample):
     ) -> Comparison:
         """Return the comparison of two detectors on the same images."""
         check(self.columns, other.columns, self.image_ids, other.image_ids)
-        options = self._options(confidence_level, resampling)
-        if (groups := self._image_groups(method)) is not None:
-            pair = self.ranked, other.ranked
-            return compare_in_groups(pair, groups, confidence_level=confidence_level, interpolation=self.interpolation)
+        options, pair = self._options(confidence_level, resampling), (self.ranked, other.ranked)
+        in_groups: dict[str, Any] = {"confidence_level": confidence_level, "interpolation": self.interpolation}
+        groups = self._image_groups(method)
         if self.labels is None or other.labels is None:
+            if groups is not None:
+                return compare_in_groups(pair, groups, **in_groups)
             return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **options)
         has_truths = set(self.ranked.relevant_list.tolist())
         other_places = {label: place for place, label in enumerate(other.labels.tolist())}
         classes = enumerate(zip(self.labels.tolist(), self.class_names, strict=True))
         lists = {name: (k, other_places[label]) for k, (label, name) in classes if k in has_truths}
+        if groups is not None:
+            return compare_lists_in_groups(pair, lists, groups, **in_groups)
         return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **options)
 
     def _image_groups(self, method: str | None) -> Groups | None:
@@ -168,9 +183,7 @@ class ImageSample(Sample):
         if self.groups is None:
             return None
         checks.one_of("method", method, (None, "jackknife"))
-        images, device = self.ranked.images, self.ranked.image.device
-        ids = range(images) if self.image_ids is None else self.image_ids.tolist()
-        return Groups.from_ids(ids_of_groups(ids, self.groups, "image").to(device))
+        return Groups.from_ids(self.groups)
 
     def contributions(self, resampling: Resampling) -> Contributions:
         """Return the contributions of resamples of the images to ``map``."""
@@ -263,7 +276,6 @@ def confidence_interval(
         groups: the group of each image, such as its video, scene or patient, by image: the ``sample_ids`` of
             ``update``, or without them the number of the image. Images of a group may depend on each other. The method
             is the jackknife of :func:`torch_ap.detection.inference.resampled.group_interval`.
-            Not with ``per_class`` or ``slices``.
 
     Example:
         >>> import torch
@@ -385,8 +397,6 @@ def _options(
 ) -> dict[str, Any]:
     """Return the validated arguments that only metrics of images have."""
     checks.boolean("per_class", per_class)
-    if groups is not None and (per_class or slices is not None):
-        raise ValueError("`groups` cannot be combined with `per_class` or `slices`")
     if per_class and slices is not None:
         raise ValueError("`per_class` must be False with `slices`: one of them can be given")
     return {"iou_type": iou_type, "per_class": per_class, "slices": slices, "groups": groups}

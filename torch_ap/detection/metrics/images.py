@@ -31,6 +31,7 @@ from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import ShapeSettings, threshold_index
 from torch_ap.detection.matching.stored import OTHERS, StoredMatches
 from torch_ap.detection.metrics.image_sample import ImageSample, SlicedSample
+from torch_ap.inference.groups import ids_of_groups
 
 
 class ClassShares:
@@ -422,15 +423,20 @@ class ImageState(RankingMetric):
         labels = classes if per_class else None
         names = [] if labels is None else unique_label_names(labels, self._class_names)
 
-        ids = self._image_ids(columns) if len(self.sample_ids) else None
+        ids = self._image_ids(columns)
+        group = None if groups is None else ids_of_groups(ids.tolist(), groups, "image").to(ids.device)
+        known_ids = ids if len(self.sample_ids) else None
 
-        def sample(chosen: Matches, images: int) -> ImageSample:
+        def sample(chosen: Matches, images: int, group: Tensor | None) -> ImageSample:
             ranked = ranked_images(chosen, images)
-            return ImageSample(dtype, columns, ranked, interpolation, labels, names, ids, groups)
+            return ImageSample(dtype, columns, ranked, interpolation, labels, names, known_ids, group)
 
         if members is None:
-            return sample(matches, len(columns["detections_per_image"]))
-        each = {name: sample(matches.select_images(flags), int(flags.sum())) for name, flags in members.items()}
+            return sample(matches, len(ids), group)
+        each = {
+            name: sample(matches.select_images(flags), int(flags.sum()), None if group is None else group[flags])
+            for name, flags in members.items()
+        }
         return SlicedSample(dtype, each, members)
 
     def _settings_of_value(self) -> Mapping[str, Any]:
