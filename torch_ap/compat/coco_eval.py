@@ -157,11 +157,12 @@ class COCOeval(Statistics):
         params = self.params if p is None else p
         params.catIds = params.catIds if params.useCats == 1 else [-1]
         date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-        self._about = {"params": params, "counts": [], "date": date}
-        self._eval = None
+        about: dict[str, Any] = {"params": params, "counts": [], "date": date}
+        arrays = None
         if self._numbers is None or not _is_same(params, self._paramsEval):
-            self._eval = self._about | accumulate_images(self.evalImgs, params, self._paramsEval)
-            self._eval["counts"] = list(self._eval["precision"].shape)
+            arrays = about | accumulate_images(self.evalImgs, params, self._paramsEval)
+            arrays["counts"] = list(arrays["precision"].shape)
+        self._about, self._eval = about, arrays
 
     def summarize(self, confidence_level: float | None = None) -> None:
         """Print COCO's numbers, and store them in ``stats``; -1 where a number is undefined.
