@@ -13,12 +13,10 @@ from tests.support.each import each
 from torch_ap.engines.jobs import ColumnNames
 from torch_ap.functional import binary_average_precision
 
-ROWS = 1_000_000
-SIZES = [0, 700_000, 10, 299_990, 0]
 AP = torch_ap.BinaryAveragePrecision
 
 
-def table(rows=ROWS, seed=0):
+def table(rows, seed=0):
     """Return scores of both signs, some of them tied, targets, classes, weights, groups and queries."""
     random = np.random.default_rng(seed)
     label = (random.random(rows) < 0.1).astype(np.int64)
@@ -36,7 +34,10 @@ def table(rows=ROWS, seed=0):
     )
 
 
-TABLE = table()
+LARGE = table(1_000_000)[["score", "label"]]
+LARGE_SIZES = [0, 700_000, 10, 299_990, 0]
+MEDIUM = LARGE[:100_000]
+MEDIUM_SIZES = [0, 70_000, 10, 29_990, 0]
 SMALL = table(3000, 1)
 SMALL_SIZES = [1000, 0, 1999, 1]
 
@@ -58,17 +59,20 @@ def assert_same(found, expected):
 
 
 def check_counts(engine):
-    data = engine.data(engines.split(TABLE, SIZES))
     edges = torch.linspace(-3, 3, 500)
-    for settings in ({"bins": edges}, {}):
-        found = engine.module.aggregate(data, AP(**settings), "score", "label")
-        assert_same(found, in_memory(AP(**settings), TABLE, "score", "label"))
+    found = engine.module.aggregate(engine.data(engines.split(LARGE, LARGE_SIZES)), AP(bins=edges), "score", "label")
+    assert_same(found, in_memory(AP(bins=edges), LARGE, "score", "label"))
+
+
+def check_all_scores(engine):
+    found = engine.module.aggregate(engine.data(engines.split(MEDIUM, MEDIUM_SIZES)), AP(), "score", "label")
+    assert_same(found, in_memory(AP(), MEDIUM, "score", "label"))
 
 
 def check_adaptive(engine):
-    data = engine.data(engines.split(TABLE, SIZES))
+    data = engine.data(engines.split(MEDIUM, MEDIUM_SIZES))
     found = engine.module.aggregate(data, AP(bins="adaptive"), "score", "label")
-    exact = binary_average_precision(*tensors(TABLE, "score", "label"))
+    exact = binary_average_precision(*tensors(MEDIUM, "score", "label"))
     bounds = found.bounds()
     assert bounds.low <= exact <= bounds.high <= bounds.low + 0.05  # the first rows of a partition are rounded
 
@@ -98,10 +102,13 @@ def check_classes(engine):
 
 
 def check_exact(engine):
-    data, expected = engine.data(engines.split(TABLE, SIZES)), tensors(TABLE, "score", "label")
-    for options in ({}, {"ties": "expected", "top_k": 300_000, "denominator": "relevant", "dtype": torch.float64}):
-        found = engine.module.binary_average_precision(data, "score", "label", **options)
-        torch.testing.assert_close(found, binary_average_precision(*expected, **options), rtol=0, atol=0)
+    options = {"ties": "expected", "top_k": 30_000, "denominator": "relevant", "dtype": torch.float64}
+    for frame, sizes, settings in ((LARGE, LARGE_SIZES, {}), (MEDIUM, MEDIUM_SIZES, options)):
+        found = engine.module.binary_average_precision(
+            engine.data(engines.split(frame, sizes)), "score", "label", **settings
+        )
+        expected = binary_average_precision(*tensors(frame, "score", "label"), **settings)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def check_exact_of_few_distinct_scores(engine):
@@ -175,13 +182,14 @@ def check_no_rows(engine):
     assert np.isnan(engine.module.evaluate_queries(data, "map", "score", "label", "query").to_dict()["map"])
 
 
-def check_killed_worker(engine, folder):
-    columns = ColumnNames.from_arguments("score", "label")
-    job = engines.KilledOnce(AP(bins="adaptive"), columns, str(folder / "killed"))
-    frames = engines.split(SMALL, SMALL_SIZES)
-    found = job.finish(engine.reduce(engine.data(frames), job, columns.names))
-    assert (folder / "killed").exists()
-    assert_same(found, in_memory(AP(bins="adaptive"), SMALL, "score", "label"))
+def check_repeated_tasks(engine, folder):
+    columns, data = ColumnNames.from_arguments("score", "label"), engine.data(engines.split(SMALL, SMALL_SIZES))
+    for ends in (False, True):
+        flag = folder / f"failed {ends}"
+        job = engines.FailingOnce(AP(bins="adaptive"), columns, str(flag), ends)
+        found = job.finish(engine.reduce(data, job, columns.names))
+        assert flag.exists()
+        assert_same(found, in_memory(AP(bins="adaptive"), SMALL, "score", "label"))
 
 
 CHECKS = {name: check for name, check in vars().items() if name.startswith("check_")}
@@ -199,4 +207,4 @@ def engine(request):
 @pytest.mark.filterwarnings("ignore")
 @each("check", CHECKS)
 def test_same_as_one_process(check, engine, tmp_path):
-    check(engine, tmp_path) if check is check_killed_worker else check(engine)
+    check(engine, tmp_path) if check is check_repeated_tasks else check(engine)

@@ -6,6 +6,8 @@ import logging
 import os
 import pathlib
 import shutil
+import signal
+import unittest.mock
 
 import pandas as pd
 import pyarrow as pa
@@ -13,8 +15,9 @@ import pytest
 
 from torch_ap.engines.metrics import ItemJob
 
+INTERRUPTED = "the task was interrupted"
 JAVA_REQUIRED = os.environ.get("TORCH_AP_TEST_JAVA") == "required"  # as in CI, which installs a runtime
-
+_LIMIT = 600  # seconds of an engine's tests, which took 136 with ten times as many rows on two busy cores
 
 SEARCHED = os.pathsep.join(
     x for x in (str(pathlib.Path(__file__).parents[2]), os.environ.get("PYTHONPATH")) if x
@@ -51,7 +54,10 @@ class Dask:
 
     def reduce(self, data, job, columns):
         """Return the merged result of a job."""
-        return self.module._reduce(data, job, columns)
+        import dask
+
+        with dask.annotate(retries=1):
+            return self.module._reduce(data, job, columns)
 
     def close(self):
         """Stop the workers."""
@@ -73,9 +79,11 @@ class Ray:
         os.environ["PYTHONPATH"] = SEARCHED
         # on a busy machine, nice processes do not run
         os.environ.update({"RAY_raylet_start_wait_time_s": "300", "RAY_worker_niceness": "0"})
-        ray.init(num_cpus=2, object_store_memory=200_000_000, **quiet)
+        idle = {"idle_worker_killing_time_threshold_ms": 600_000}  # default 1,000; a new worker imports torch
+        ray.init(num_cpus=2, object_store_memory=200_000_000, _system_config=idle, **quiet)
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars, context.default_hash_shuffle_parallelism = False, 4
+        context.retried_map_errors, context.max_map_retries = [INTERRUPTED], 1
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
 
     def data(self, frames):
@@ -96,7 +104,7 @@ class Ray:
 
 
 class Spark:
-    """Spark in local mode with two threads, a Python process each; a failed task is repeated up to 3 times."""
+    """Spark in local mode with two threads, a Python process each; a failed task is repeated once."""
 
     def __init__(self):
         if shutil.which("java") is None and not JAVA_REQUIRED:
@@ -111,13 +119,14 @@ class Spark:
             "spark.python.daemon.module": "tests.support.spark_daemon",
             "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # quick start, few threads
             "spark.sql.shuffle.partitions": "4",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.ui.showConsoleProgress": "false",
         }
-        builder = SparkSession.builder.master("local[2,4]").appName("torch_ap")
+        builder = SparkSession.builder.master("local[2,2]").appName("torch_ap")
         for name, value in settings.items():
             builder = builder.config(name, value)
         self.session = builder.getOrCreate()
@@ -152,16 +161,19 @@ class Spark:
 
 
 @dataclasses.dataclass(frozen=True)
-class KilledOnce(ItemJob):
-    """A job whose process ends at the first partition with rows."""
+class FailingOnce(ItemJob):
+    """A job that fails once, at a partition with rows: its process ends, or it raises an error."""
 
     flag: str = ""
+    ends: bool = False
 
     def partial(self, batches, partition):
         batches = [x for x in batches if x.num_rows]
         if batches and not pathlib.Path(self.flag).exists():
             pathlib.Path(self.flag).touch()
-            os._exit(1)
+            if self.ends:
+                os._exit(1)
+            raise ConnectionError(INTERRUPTED)
         return super().partial(batches, partition)
 
 
@@ -179,12 +191,24 @@ def arrow_rows(rows):
 
 @contextlib.contextmanager
 def running(kind):
-    """Start an engine, and stop it afterwards."""
-    engine = kind()
+    """Start an engine, and stop it afterwards; at the limit of time every check raises TimeoutError."""
+
+    def interrupt(*_):
+        raise TimeoutError(f"the tests of {kind.__name__} took more than {_LIMIT} seconds")
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT, 5)
     try:
-        yield engine
+        with unittest.mock.patch.dict(os.environ):
+            engine = kind()
+            try:
+                yield engine
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 60)
+                engine.close()
     finally:
-        engine.close()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 def split(frame, sizes):

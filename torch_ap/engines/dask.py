@@ -41,10 +41,9 @@ def aggregate(
             partition (from 0), the row in it (from 1), column and value.
 
     Example:
-        >>> import dask.dataframe, pandas, torch_ap
+        >>> import dask.dataframe, torch_ap
         >>> from torch_ap.engines import dask as on_dask
-        >>> rows = pandas.DataFrame({"score": [0.9, 0.8, 0.7, 0.1], "label": [1, 0, 1, 0]})
-        >>> data = dask.dataframe.from_pandas(rows, npartitions=2)
+        >>> data = dask.dataframe.from_dict({"score": [0.9, 0.8, 0.7, 0.1], "label": [1, 0, 1, 0]}, npartitions=2)
         >>> on_dask.aggregate(data, torch_ap.BinaryAveragePrecision(bins="adaptive"), "score", "label").compute()
         tensor(0.8333)
     """
@@ -74,10 +73,9 @@ def binary_average_precision(data: Any, preds: str, target: str, **options: Any)
         TypeError, ValueError: as :func:`aggregate`, and for an option that needs all rows in one process.
 
     Example:
-        >>> import dask.dataframe, pandas
+        >>> import dask.dataframe
         >>> from torch_ap.engines import dask as on_dask
-        >>> rows = {"score": [0.1, 0.8, 0.7, 0.9], "label": [0, 0, 1, 1]}
-        >>> data = dask.dataframe.from_pandas(pandas.DataFrame(rows), npartitions=2)
+        >>> data = dask.dataframe.from_dict({"score": [0.1, 0.8, 0.7, 0.9], "label": [0, 0, 1, 1]}, npartitions=2)
         >>> on_dask.binary_average_precision(data, "score", "label", ties="expected")
         tensor(0.8333, dtype=torch.float64)
     """
@@ -88,8 +86,7 @@ def binary_average_precision(data: Any, preds: str, target: str, **options: Any)
 
     plan = exact_ranking(preds, target, options)
     frame = _frame(data, plan.columns.names)
-    dtypes = {SCORE: frame.dtypes[plan.columns.preds[0]], HIT: "int8"}
-    meta = pandas.DataFrame({name: pandas.Series([], dtype=dtype) for name, dtype in dtypes.items()})
+    meta = pandas.DataFrame({SCORE: [], HIT: []}).astype({SCORE: frame.dtypes[plan.columns.preds[0]], HIT: "int8"})
 
     def validated(rows: Any, place: int) -> Any:
         batches = list(plan.validated_rows(to_batches(rows, plan.columns.names), f"partition {place}"))
@@ -120,10 +117,9 @@ def evaluate_queries(data: Any, measures: Names, preds: str, target: str, query:
         TypeError, ValueError: as :func:`aggregate`, and for an unknown measure.
 
     Example:
-        >>> import dask.dataframe, pandas
+        >>> import dask.dataframe
         >>> from torch_ap.engines import dask as on_dask
-        >>> rows = pandas.DataFrame({"query": [1, 2, 1, 2], "score": [0.9, 0.8, 0.7, 0.1], "label": [1, 0, 1, 1]})
-        >>> data = dask.dataframe.from_pandas(rows, npartitions=2)
+        >>> data = dask.dataframe.from_dict({"query": [1, 2, 1], "score": [3, 2, 1], "label": [0, 1, 1]}, npartitions=2)
         >>> on_dask.evaluate_queries(data, "map", "score", "label", "query").to_dict()
         {'map': 0.75}
     """
@@ -142,8 +138,8 @@ def _reduce(data: Any, job: Job, columns: Sequence[str]) -> bytes:
     rows = _frame(data, columns) if hasattr(data, "columns") else data
     states = [delayed(work)(part, place) for place, part in enumerate(rows.to_delayed())]
     while len(states) > 1:
-        groups = (states[first : first + _FAN_IN] for first in range(0, len(states), _FAN_IN))
-        states = [delayed(reduce)(job.merge, group) for group in groups]
+        starts = range(0, len(states), _FAN_IN)
+        states = [delayed(reduce)(job.merge, states[first : first + _FAN_IN]) for first in starts]
     return states[0].compute()  # type: ignore[no-any-return]
 
 
