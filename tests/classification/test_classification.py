@@ -16,6 +16,7 @@ from tests.support.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import curves
 from torch_ap import functional as ours
 from torch_ap.core.items.settings import APSettings, inputs_and_bins
+from torch_ap.curves import hit_curve
 
 SIZES = [10, 100, 3000]
 OLD_TORCHMETRICS = torchmetrics.__version__ < "1.8"  # it returned 0 for 0 / 0 at thresholds
@@ -107,6 +108,26 @@ def test_ignored_items_as_torchmetrics(ignore_index, generator):
             torch.testing.assert_close(value, peer, rtol=0, atol=SINGLE)
         value = ours.binary_average_precision(preds, target, **args)
         torch.testing.assert_close(value, theirs.binary_average_precision(preds, target, **args), rtol=0, atol=SINGLE)
+
+
+def test_several_values_of_ignore_index_as_one(generator):
+    preds, labels = torch.rand(60, 4, generator=generator), torch.randint(-1, 4, (60,), generator=generator)
+    single = labels.masked_fill((labels == 0) | (labels == 2), -1)
+    target = labels.clamp(max=1).masked_fill(labels == 3, 255)
+    function, skip = ours.multiclass_average_precision, {"empty_target_action": "skip"}
+    for values in ([-1, 0, 2], (2, 0, -1, 2)):
+        several = function(preds, labels, 4, ignore_index=values, **skip)
+        assert several == function(preds, single, 4, ignore_index=-1, **skip)
+    for function in (ours.binary_average_precision, ours.binary_curve, ours.binary_precision_recall_curve, hit_curve):
+        several, kept = function(preds[:, 0], target, ignore_index=[255, -1]), (target >= 0) & (target < 2)
+        assert str(several) == str(function(preds[kept, 0], target[kept]))
+    metric = torch_ap.BinaryAveragePrecision(ignore_index=[255, -1])
+    metric.update(preds[:, 0], target)
+    loaded = torch_ap.load(metric.to_bytes())
+    assert (loaded.ignore_index, loaded.compute()) == ((-1, 255), metric.compute())
+    assert ours.binary_average_precision(preds[:, 0], target, ignore_index=[0, -1, 255]) == 1
+    for values, stored in ([], None), ([7, 7], 7), (range(2, 4), (2, 3)):
+        assert torch_ap.BinaryAveragePrecision(ignore_index=values).ignore_index == stored
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int16])
@@ -301,7 +322,9 @@ BAD_SETTINGS = [
     ({"thresholds": [0.1, float("nan")]}, "`thresholds` as a list"),
     ({"thresholds": torch.tensor([[0.1]])}, "`thresholds` as a tensor"),
     ({"thresholds": "5"}, "`thresholds` must be None"),
-    ({"ignore_index": 1.0}, "`ignore_index` must be an int or None"),
+    ({"ignore_index": 1.0}, "`ignore_index` must be an int, a sequence of ints or None"),
+    ({"ignore_index": [-1, 0.5]}, "`ignore_index` must be an int, a sequence of ints or None"),
+    ({"ignore_index": "-1"}, "`ignore_index` must be an int, a sequence of ints or None"),
     ({"validate_args": 1}, "`validate_args` must be a bool"),
 ]
 
@@ -377,7 +400,7 @@ class TestCorners:
         whole = torch.tensor([[3, 1, 0], [0, 2, 1], [0, 0, 4]])
         assert ours.multiclass_average_precision(whole, torch.arange(3), 3, normalization="softmax") == 1
 
-    @pytest.mark.parametrize("ignore_index", [-1, 256, -255, 2**70])
+    @pytest.mark.parametrize("ignore_index", [-1, 256, -255, 2**70, (-1, 256, 2**70)])
     def test_ignore_index_does_not_wrap(self, ignore_index):
         preds, target = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1, 0, 1], dtype=torch.uint8)
         value = ours.binary_average_precision(preds, target, ignore_index=ignore_index)

@@ -62,6 +62,10 @@ def multilabel_with_ignored(n, generator):
     return scores((n, CLASSES), generator), torch.randint(-1, 2, (n, CLASSES), generator=generator)
 
 
+def multilabel_with_several_ignored(n, generator):
+    return scores((n, CLASSES), generator), torch.randint(-2, 2, (n, CLASSES), generator=generator)
+
+
 def with_nan(make):
     """Replace some scores of the items by NaN."""
 
@@ -212,6 +216,12 @@ CASES = {
     "multilabel_none": Case(*MULTILABEL, by_definition(), {**L, "average": None}),
     "multilabel_micro": Case(*MULTILABEL, by_definition(average="micro"), {**L, "average": "micro"}),
     "multilabel_weighted": Case(*MULTILABEL, by_definition(average="weighted"), {**L, "average": "weighted"}),
+    "multilabel_several_ignored": Case(
+        *MULTILABEL[:2],
+        multilabel_with_several_ignored,
+        by_definition(),
+        {**L, "average": "none", "ignore_index": (-2, -1)},
+    ),
     "multilabel_ignored": Case(*MULTILABEL_IGNORED, by_definition(), {**L, "average": "none", "ignore_index": -1}),
     "multilabel_nan_left_out": Case(
         *MULTILABEL[:2], with_nan(multilabel), by_definition(), {**L, "average": None, "nan_strategy": "ignore"}

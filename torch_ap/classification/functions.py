@@ -8,6 +8,7 @@ from torch_ap.core.base import checks
 from torch_ap.core.base.options import (
     Average,
     CurveAverage,
+    IgnoreIndex,
     Normalization,
     Task,
     Thresholds,
@@ -28,7 +29,7 @@ def binary_average_precision(
     preds: Tensor,
     target: Tensor,
     thresholds: Thresholds = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     normalization: Literal["none", "sigmoid"] | None = None,
@@ -49,7 +50,7 @@ def binary_average_precision(
             list or a 1-D tensor, in any order, for the AP of the curve at these thresholds, as in torchmetrics. Scores
             between two thresholds are then tied, also for ``ties`` and ``top_k``: "optimistic" and "pessimistic" bound
             the exact value of untied scores.
-        ignore_index: target value of items to ignore.
+        ignore_index: target value of items to ignore, or a sequence of such values.
         validate_args: whether to check values (NaN, range of ``target``, ``weights``); shapes and dtypes are always
             checked. Without the check, invalid values give a meaningless result. NaN scores of ignored items are valid.
         weights: (N, ...) weights from 0 to 1e288, one per item; counts become sums of weights. They require
@@ -117,7 +118,7 @@ def multiclass_average_precision(
     num_classes: int,
     average: Literal["macro", "weighted", "none"] | None = "macro",
     thresholds: Thresholds = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     normalization: Normalization = None,
@@ -184,7 +185,7 @@ def multilabel_average_precision(
     num_labels: int,
     average: Average = "macro",
     thresholds: Thresholds = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     normalization: Literal["none", "sigmoid"] | None = None,
@@ -252,7 +253,7 @@ def average_precision(
     num_classes: int | None = None,
     num_labels: int | None = None,
     average: Average = "macro",
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     normalization: Normalization = None,
@@ -315,7 +316,7 @@ def precision_recall_curve(
     num_classes: int | None = None,
     num_labels: int | None = None,
     average: CurveAverage = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     weights: Tensor | None = None,

@@ -10,7 +10,15 @@ from torchmetrics import Metric
 
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import Average, Normalization, Task, Thresholds, allowed_values, with_keywords_of
+from torch_ap.core.base.options import (
+    Average,
+    IgnoreIndex,
+    Normalization,
+    Task,
+    Thresholds,
+    allowed_values,
+    with_keywords_of,
+)
 from torch_ap.core.items.settings import average_precision_settings
 from torch_ap.curves.record import Curve
 
@@ -35,7 +43,7 @@ class BinaryAveragePrecision(ItemMetric):
     Args:
         thresholds: None for the exact value; an int, list or 1-D tensor for counts at these thresholds in constant
             memory. An int spaces them evenly over [0, 1]; logits then need ``normalization="sigmoid"``.
-        ignore_index: target value of items to ignore.
+        ignore_index: target value of items to ignore, or a sequence of such values.
         validate_args: whether to check the values of batches; shapes and dtypes are always checked.
         normalization: None or "sigmoid".
         top_k: k for AP@k, or None.
@@ -74,7 +82,7 @@ class BinaryAveragePrecision(ItemMetric):
     def __init__(
         self,
         thresholds: Thresholds = None,
-        ignore_index: int | None = None,
+        ignore_index: IgnoreIndex = None,
         validate_args: bool = True,
         normalization: Literal["none", "sigmoid"] | None = None,
         **kwargs: "Unpack[MetricOptions]",
@@ -143,7 +151,7 @@ class MulticlassAveragePrecision(ItemMetric):
         num_classes: int,
         average: Literal["macro", "weighted", "none"] | None = "macro",
         thresholds: Thresholds = None,
-        ignore_index: int | None = None,
+        ignore_index: IgnoreIndex = None,
         validate_args: bool = True,
         normalization: Normalization = None,
         **kwargs: "Unpack[MetricOptions]",
@@ -206,7 +214,7 @@ class MultilabelAveragePrecision(ItemMetric):
         num_labels: int,
         average: Average = "macro",
         thresholds: Thresholds = None,
-        ignore_index: int | None = None,
+        ignore_index: IgnoreIndex = None,
         validate_args: bool = True,
         normalization: Literal["none", "sigmoid"] | None = None,
         **kwargs: "Unpack[MetricOptions]",
@@ -271,7 +279,7 @@ class AveragePrecision(Metric):
         num_classes: int | None = None,
         num_labels: int | None = None,
         average: Average = "macro",
-        ignore_index: int | None = None,
+        ignore_index: IgnoreIndex = None,
         validate_args: bool = True,
         *,
         normalization: Normalization = None,

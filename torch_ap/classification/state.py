@@ -12,7 +12,11 @@ from torch_ap.classification import item_sample
 from torch_ap.classification.item_sample import ItemSample
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import short_repr
-from torch_ap.core.base.options import Sync, Thresholds
+from torch_ap.core.base.options import (
+    IgnoreIndex,
+    Sync,
+    Thresholds,
+)
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
 from torch_ap.core.items import inputs as sketches
@@ -83,7 +87,9 @@ class ItemMetric(RankingMetric):
     prevalence = setting(
         "_settings.prevalence", "The share of positives to which the value applies; None for the share in the sample."
     )
-    ignore_index = setting("_settings.inputs.ignore_index", "The target value of items to ignore.")
+    ignore_index = setting(
+        "_settings.inputs.ignore_index", "The target value of items to ignore, or a tuple of values."
+    )
     normalization = setting("_settings.inputs.normalization", "The function applied to the scores of every batch.")
     validate_args = setting("_settings.inputs.check_values", "Whether the values of batches are checked.")
     nan_strategy = setting("_settings.inputs.nan_strategy", 'The treatment of NaN scores: "error", "ignore" or "warn".')
@@ -104,7 +110,7 @@ class ItemMetric(RankingMetric):
         columns: tuple[str | None, int | None],
         average: str | None,
         thresholds: Thresholds,
-        ignore_index: int | None,
+        ignore_index: IgnoreIndex,
         validate_args: bool,
         normalization: str | None,
         **kwargs: Any,
@@ -333,8 +339,9 @@ class ItemMetric(RankingMetric):
 
     @property
     def target(self) -> list[Tensor]:
-        """The targets of ``preds``, int64; ignored single scores have ``ignore_index``, or -1 if it is None."""
-        mark = -1 if self.ignore_index is None else self.ignore_index
+        """The targets of ``preds``, int64; ignored single scores have the (least) ``ignore_index``, or -1 if None."""
+        values = self.ignore_index
+        mark = values[0] if isinstance(values, tuple) else -1 if values is None else values
         held = self._list_state("targets")
         rows = [x[kept] for x, kept in zip(held, self._kept_items(), strict=True)]
         return [torch.where(counted_items(x), x.long(), mark) for x in rows]

@@ -6,7 +6,10 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.options import Ties
+from torch_ap.core.base.options import (
+    IgnoreIndex,
+    Ties,
+)
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import average_precision, counts
@@ -43,7 +46,7 @@ def hit_curve(
     *,
     fraction: bool = False,
     ties: Ties = "grouped",
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
 ) -> HitCurvePoints:
     r"""Return the hit curve h(t), recall r(t) and precision p(t) of one ranking at given depths t.
@@ -61,7 +64,7 @@ def hit_curve(
         fraction: whether t and h are fractions of n, as in Zhu's paper, instead of numbers of items.
         ties: ranks of the hits inside a tie group: evenly spread with "grouped" and "expected", first with
             "optimistic", last with "pessimistic".
-        ignore_index: target value of items to ignore.
+        ignore_index: target value of items to ignore, or a sequence of such values.
         validate_args: whether to check values.
 
     Returns:

@@ -6,7 +6,15 @@ from typing import Literal
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import Denominator, Interpolation, NanStrategy, Normalization, Ties, TopK
+from torch_ap.core.base.options import (
+    Denominator,
+    IgnoreIndex,
+    Interpolation,
+    NanStrategy,
+    Normalization,
+    Ties,
+    TopK,
+)
 from torch_ap.core.items.inputs import warn_of_logits, warn_of_two_scores
 from torch_ap.core.items.settings import APSettings, inputs_and_bins
 from torch_ap.core.measures.convention import Convention, resolve_convention
@@ -25,7 +33,7 @@ def binary_curve(
     ties: Ties = "grouped",
     convention: Convention | None = None,
     prevalence: float | None = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     nan_strategy: NanStrategy = "error",
     name: str = "",
@@ -89,7 +97,7 @@ def multiclass_curve(
     ties: Ties = "grouped",
     convention: Convention | None = None,
     prevalence: float | None = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     nan_strategy: NanStrategy = "error",
     class_names: Sequence[str] | None = None,
@@ -153,7 +161,7 @@ def multilabel_curve(
     ties: Ties = "grouped",
     convention: Convention | None = None,
     prevalence: float | None = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     nan_strategy: NanStrategy = "error",
     class_names: Sequence[str] | None = None,

@@ -7,7 +7,11 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.options import PointsInterpolation, allowed_values
+from torch_ap.core.base.options import (
+    IgnoreIndex,
+    PointsInterpolation,
+    allowed_values,
+)
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import interpolation
@@ -286,7 +290,7 @@ def binary_precision_at_fixed_recall(
     target: Tensor,
     min_recall: float | Tensor,
     *,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     weights: Tensor | None = None,
 ) -> PrecisionAtRecall:
@@ -298,7 +302,7 @@ def binary_precision_at_fixed_recall(
         preds: (N, ...) floating or integer scores, no NaN.
         target: (N, ...) integers or bool, 0 or 1.
         min_recall: a number in [0, 1], or a 1-D floating tensor of numbers.
-        ignore_index: target value of items to ignore.
+        ignore_index: target value of items to ignore, or a sequence of such values.
         validate_args: whether to check values.
         weights: (N, ...) finite weights of at least 0; counts are then sums of weights.
 

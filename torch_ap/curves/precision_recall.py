@@ -7,7 +7,13 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
-from torch_ap.core.base.options import CurveAverage, Normalization, Thresholds, allowed_values
+from torch_ap.core.base.options import (
+    CurveAverage,
+    IgnoreIndex,
+    Normalization,
+    Thresholds,
+    allowed_values,
+)
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.inputs import (
     Batch,
@@ -46,7 +52,7 @@ def binary_precision_recall_curve(
     preds: Tensor,
     target: Tensor,
     thresholds: Thresholds = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     weights: Tensor | None = None,
@@ -62,7 +68,7 @@ def binary_precision_recall_curve(
         target: (N, ...) integers or bool, 0 or 1.
         thresholds: None for every distinct score; a list or 1-D tensor in any order; or an int, the number of
             thresholds from 0 to 1.
-        ignore_index: target value of items to ignore.
+        ignore_index: target value of items to ignore, or a sequence of such values.
         validate_args: whether to check values.
         weights: (N, ...) finite weights of at least 0.
         normalization: "sigmoid" to apply a sigmoid; None or "none" to rank the scores unchanged.
@@ -99,7 +105,7 @@ def multiclass_precision_recall_curve(
     num_classes: int,
     thresholds: Thresholds = None,
     average: CurveAverage = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     weights: Tensor | None = None,
@@ -153,7 +159,7 @@ def multilabel_precision_recall_curve(
     target: Tensor,
     num_labels: int,
     thresholds: Thresholds = None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     *,
     weights: Tensor | None = None,

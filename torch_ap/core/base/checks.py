@@ -69,6 +69,16 @@ def integer(name: str, value: Any) -> Any:
     return number
 
 
+def integers(name: str, value: Any) -> Any:
+    """Return an int or None; the distinct ints of a sequence as an ascending tuple, a single one as an int."""
+    several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    numbers = [None if value is None else _index(x) for x in (value if several else [value])]
+    if value is not None and None in numbers:
+        raise_invalid(name, "must be an int, a sequence of ints or None", value)
+    distinct = sorted(set(numbers))  # type: ignore[type-var]
+    return tuple(distinct) if len(distinct) > 1 else next(iter(distinct), None)
+
+
 def boolean(name: str, value: Any) -> None:
     """Raise ValueError unless ``value`` is a bool."""
     if not isinstance(value, bool):

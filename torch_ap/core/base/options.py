@@ -28,6 +28,7 @@ TopK: TypeAlias = int | Literal["relevant"] | None
 TopKs: TypeAlias = TopK | Sequence[int]
 Gains: TypeAlias = Literal["linear", "exponential"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
+IgnoreIndex: TypeAlias = int | Sequence[int] | None
 NanStrategy: TypeAlias = Literal["error", "ignore", "warn"]
 CurveAverage: TypeAlias = Literal["micro", "macro"] | None
 MissingQueries: TypeAlias = Literal["neg", "skip", "error"]

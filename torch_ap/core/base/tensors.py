@@ -300,10 +300,16 @@ def _clamped(limit: float, info: torch.finfo | torch.iinfo) -> float:
     return max(min(limit, info.max), info.min)
 
 
-def is_ignored(target: Tensor, ignore_index: int | None) -> Tensor | None:
-    """Return which targets equal ``ignore_index``; None if their dtype cannot represent it, so that it would wrap."""
+def is_ignored(target: Tensor, ignore_index: int | Sequence[int] | None) -> Tensor | None:
+    """Return which targets equal ``ignore_index``, or one of several values; None if their dtype represents none.
+
+    A value that the dtype cannot represent would wrap.
+    """
     if ignore_index is None:
         return None
+    if isinstance(ignore_index, Sequence):
+        masks = [mask for value in ignore_index if (mask := is_ignored(target, value)) is not None]
+        return functools.reduce(torch.logical_or, masks) if masks else None
     dtype = torch.uint8 if target.dtype == torch.bool else target.dtype
     info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     if _clamped(ignore_index, info) != ignore_index:

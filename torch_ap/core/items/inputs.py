@@ -19,7 +19,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import warn_caller
-from torch_ap.core.base.options import NanStrategy, Normalization, allowed_values
+from torch_ap.core.base.options import IgnoreIndex, NanStrategy, Normalization, allowed_values
 from torch_ap.core.ranking import adaptive, bins, builders, few_items, hit_curve, segments
 from torch_ap.core.ranking.bins import Bins
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -61,7 +61,7 @@ class ClassificationInputs:
     Attributes:
         width: None for one ranking of (N, ...) scores, else C for (N, C, ...) scores.
         classes: whether the target is one class id per item (multiclass) instead of 0 or 1 per score.
-        ignore_index: target value of items to ignore.
+        ignore_index: target value of items to ignore, or a tuple of such values, ascending.
         normalization: "sigmoid" or "softmax", applied to every batch; None or "none" for no normalization.
         scores_in: "unit" if scores must be in [0, 1], "half" if they must be 16-bit numbers, else "".
         check_values: whether values are checked. Shapes and dtypes always are.
@@ -70,14 +70,14 @@ class ClassificationInputs:
 
     width: int | None = None
     classes: bool = False
-    ignore_index: int | None = None
+    ignore_index: IgnoreIndex = None
     normalization: str | None = None
     scores_in: str = ""
     check_values: bool = True
     nan_strategy: str = "error"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ignore_index", checks.integer("ignore_index", self.ignore_index))
+        object.__setattr__(self, "ignore_index", checks.integers("ignore_index", self.ignore_index))
         checks.boolean("validate_args", self.check_values)
         normalizations = [x for x in NORMALIZATIONS if x != "softmax" or self.classes]  # over the classes
         checks.one_of("normalization", self.normalization, normalizations)
@@ -101,7 +101,8 @@ class ClassificationInputs:
     @cached_property
     def plain(self) -> bool:
         """Whether batches are one ranking without normalization whose items with target 0 or 1 all count."""
-        usual = self.ignore_index not in (0, 1) and not self.normalizes and self.scores_in != "half"
+        ignored = self.ignore_index if isinstance(self.ignore_index, Sequence) else (self.ignore_index,)
+        usual = 0 not in ignored and 1 not in ignored and not self.normalizes and self.scores_in != "half"
         return self.width is None and usual
 
     @cached_property

@@ -15,6 +15,7 @@ from torch_ap.core.base.options import (
     Average,
     BinsArgument,
     Denominator,
+    IgnoreIndex,
     Interpolation,
     NanStrategy,
     Task,
@@ -253,7 +254,7 @@ def validated_curve(
     target: Tensor,
     weights: Tensor | None = None,
     *,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     keep_all_groups: bool = False,
 ) -> HitCurve:
@@ -277,7 +278,7 @@ _TASK_ARGUMENTS = allowed_values(Task)
 
 def inputs_and_bins(
     thresholds: int | list[float] | Tensor | None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     normalization: str | None = None,
     nan_strategy: str = "error",
@@ -311,7 +312,7 @@ def inputs_and_bins(
 
 def inputs_and_thresholds(
     thresholds: int | list[float] | Tensor | None,
-    ignore_index: int | None = None,
+    ignore_index: IgnoreIndex = None,
     validate_args: bool = True,
     normalization: str | None = None,
     name: str | None = None,
@@ -359,7 +360,7 @@ def average_precision_settings(
     columns: tuple[str | None, int | None],
     average: str | None,
     thresholds: Thresholds,
-    ignore_index: int | None,
+    ignore_index: IgnoreIndex,
     validate_args: bool,
     normalization: str | None,
     *,
@@ -396,7 +397,7 @@ def evaluate(
     columns: tuple[str | None, int | None],
     average: str | None,
     thresholds: Thresholds,
-    ignore_index: int | None,
+    ignore_index: IgnoreIndex,
     validate_args: bool,
     *,
     weights: Tensor | None = None,
