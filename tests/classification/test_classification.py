@@ -130,6 +130,80 @@ def test_several_values_of_ignore_index_as_one(generator):
         assert torch_ap.BinaryAveragePrecision(ignore_index=values).ignore_index == stored
 
 
+class TestPositivesWithoutScore:
+    @pytest.mark.parametrize("n", [5, 60, 3000])
+    def test_as_in_retrieval(self, n, generator):
+        preds, target = torch.randint(n, (n,), generator=generator).double(), (torch.arange(n) % 3 == 0).long()
+        options = [{"ties": ties} for ties in ("grouped", "expected", "optimistic", "pessimistic")]
+        options += [{"top_k": 3, "denominator": x} for x in ("min", "relevant", "found")]
+        options += [{"interpolation": x} for x in ("11-point", "101-point", "all-points")]
+        for more in options:
+            more = {"ties": "grouped", **more}
+            value = ours.binary_average_precision(preds, target, num_relevant=n + 7, **more)
+            peer = ours.retrieval_average_precision(preds, target, num_relevant=n + 7, **more)
+            torch.testing.assert_close(value, peer.double(), rtol=0, atol=SINGLE)
+            metric = torch_ap.BinaryAveragePrecision(num_relevant=n + 7, **more)
+            for batch in zip(preds.split(20), target.split(20), strict=True):
+                metric.update(*batch)
+            assert metric.compute() == value == metric.curve().average_precision
+            assert torch_ap.load(metric.to_bytes()).compute() == value
+
+    def test_average_precision_times_share_of_scored_positives(self, generator):
+        """For each column, and within the bounds of bins."""
+        preds, target = sample(200, 3, generator)
+        share = torch.tensor([0.5, 1.0, 0.25])
+        counts = (target.sum(0) / share).long().tolist()
+        for task in ("multilabel", "multiclass"):
+            labels = target if task == "multilabel" else torch.arange(200) % 3
+            function = getattr(ours, f"{task}_average_precision")
+            every = [round(float(x)) for x in torch.bincount(torch.arange(200) % 3) / share]
+            each = function(preds, labels, 3, None, num_relevant=counts if task == "multilabel" else every)
+            scored = function(preds, labels, 3, None)
+            torch.testing.assert_close(each, scored * share, rtol=SINGLE, atol=SINGLE)
+        total = int(target.sum()) * 2
+        micro = ours.multilabel_average_precision(preds, target, 3, "micro", num_relevant=total)
+        assert micro == ours.binary_average_precision(preds, target, num_relevant=total)
+        metric = torch_ap.BinaryAveragePrecision(bins=1 << 12, tolerance=1.0, num_relevant=total)
+        metric.update(preds, target)
+        bounds = metric.bounds()
+        assert bounds.low <= micro <= bounds.high
+        assert bounds.estimate.float() == metric.compute()
+
+    def test_corners(self):
+        preds, target = torch.tensor([0.9, 0.1]), torch.tensor([0, 0])
+        assert ours.binary_average_precision(preds, target, num_relevant=3) == 0
+        assert ours.binary_average_precision(preds, target, num_relevant=0, empty_target_action="pos") == 1
+        nothing = ours.binary_average_precision(preds[:0], target[:0], num_relevant=3, empty_target_action="nan")
+        assert nothing.isnan()
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"num_relevant": 1}, "`num_relevant` must be at least .*, 2, got 1"),
+            ({"num_relevant": -1}, "`num_relevant` must be an int"),
+            ({"num_relevant": [2]}, "`num_relevant` must be an int"),
+            ({"num_relevant": 3, "prevalence": 0.5}, "`prevalence` must be None with `num_relevant`, got 0.5"),
+            ({"num_relevant": 3, "weights": torch.ones(3)}, "`num_relevant` must be None with `weights`, got 3"),
+        ],
+    )
+    def test_invalid(self, settings, message):
+        preds, target = torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1, 0, 1])
+        with pytest.raises(ValueError, match=message):
+            ours.binary_average_precision(preds, target, **settings)
+
+    @pytest.mark.parametrize("counts", [3, [3], [3, 4, 5], [3, 0.5], "34"])
+    def test_invalid_of_columns(self, counts):
+        with pytest.raises(ValueError, match="`num_relevant` must be"):
+            torch_ap.MultilabelAveragePrecision(2, num_relevant=counts)
+
+    def test_no_inference(self):
+        metric = torch_ap.BinaryAveragePrecision(num_relevant=3)
+        metric.update(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([1, 0, 1]))
+        for method in (metric.confidence_interval, metric.chance_level, metric.summary):
+            with pytest.raises(ValueError, match="`num_relevant` cannot be combined"):
+                method()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int16])
 @pytest.mark.parametrize("items", [30, 3000])
 @pytest.mark.parametrize("ties", ["grouped", "expected", "optimistic", "pessimistic"])

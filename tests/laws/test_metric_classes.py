@@ -25,6 +25,7 @@ ITEMS = {
         "pilot",
         "preds",
         "prevalence",
+        "num_relevant",
         "target",
         "thresholds",
         "tolerance",

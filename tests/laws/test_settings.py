@@ -113,7 +113,7 @@ def no_detections(*_):
     return {"preds": [found] * 10, "target": [{**shapes, "labels": label, **lists}] * 10}
 
 
-def classification_changes(draw, **more):
+def classification_changes(draw, many=10_000, **more):
     """Return for each keyword a value other than the default, and a batch that it affects."""
     return {
         "thresholds": ({"thresholds": 3}, draw),
@@ -127,6 +127,7 @@ def classification_changes(draw, **more):
         "convention": ({"convention": Convention(ties="pessimistic")}, draw),
         "empty_target_action": ({"empty_target_action": "error"}, changed(draw, only_misses)),
         "prevalence": ({"prevalence": 0.01}, draw),
+        "num_relevant": ({"num_relevant": many}, draw),
         "nan_strategy": ({"nan_strategy": "ignore"}, changed(draw, with_nan)),
         "bins": ({"bins": 2}, draw),
         "pilot": ({"pilot": 5, "bins": "adaptive", "tolerance": 1.0}, draw),
@@ -237,6 +238,7 @@ CHANGES = {
         name: (settings, draw)
         for name, (settings, draw) in classification_changes(
             LABELS,
+            [10_000] * cases.CLASSES,
             task=({"task": "multiclass", **cases.C}, LABELS),
             num_classes=({"task": "multiclass", "num_classes": 3}, CLASSES),
             num_labels=({"num_labels": 3}, LABELS),
@@ -247,11 +249,15 @@ CHANGES = {
     "BinaryAveragePrecision": classification_changes(BINARY),
     "MulticlassAveragePrecision": classification_changes(
         CLASSES,
+        [10_000] * cases.CLASSES,
         num_classes=({"num_classes": 3}, CLASSES),
         average=({"average": "weighted"}, CLASSES),
     ),
     "MultilabelAveragePrecision": classification_changes(
-        LABELS, num_labels=({"num_labels": 3}, LABELS), average=({"average": "micro"}, LABELS)
+        LABELS,
+        [10_000] * cases.CLASSES,
+        num_labels=({"num_labels": 3}, LABELS),
+        average=({"average": "micro"}, LABELS),
     ),
     "RetrievalMAP": query_changes(
         denominator=({"top_k": 2, "denominator": "found"}, flat),

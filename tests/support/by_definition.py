@@ -56,6 +56,16 @@ def at_prevalence(prevalence: float) -> Definition:
     return value
 
 
+def unscored_positives(num_relevant: int) -> Definition:
+    """Return the AP of positives of which some have no score, and hence the precision 0."""
+
+    def value(drawn: Arguments) -> list[float]:
+        found = oracles.average_precision(drawn["preds"].double().tolist(), drawn["target"].tolist()) or 0
+        return [float(found * int(drawn["target"].sum()) / num_relevant)]
+
+    return value
+
+
 def weighted(
     average: str = "none", undefined: float | None = 0.0, thresholds: torch.Tensor | None = None
 ) -> Definition:
@@ -242,6 +252,8 @@ def voc(thresholds: tuple[float, ...] = (0.5,), eleven: bool = False, strict: bo
 
 DEFINITIONS: dict[str, Definition] = {
     "binary_prevalence": at_prevalence(0.05),
+    "binary_groups": ignore_weights("binary"),
+    "binary_num_relevant": unscored_positives(10_000),
     "binary_weighted": weighted(),
     "binary_sigmoid": ignore_weights("binary"),
     "binary_weighted_adaptive": weighted(),

@@ -350,6 +350,7 @@ METRICS: dict[str, Row] = {
     "binary_weighted": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights)),
     "binary_groups": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary, groups=groups)),
     "binary_prevalence": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"prevalence": 0.05}),
+    "binary_num_relevant": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"num_relevant": 10_000}),
     "binary_sigmoid": Row(torch_ap.BinaryAveragePrecision, pair(cases.binary), {"normalization": "sigmoid"}, False),
     "binary_weighted_101_point": Row(
         torch_ap.BinaryAveragePrecision, pair(cases.binary, weights=weights), {"interpolation": "101-point"}

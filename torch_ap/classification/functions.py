@@ -75,6 +75,10 @@ def binary_average_precision(
             a balanced test set, a rare class in use. Each negative then has the weight (m / q) (1 - prevalence) /
             prevalence, with m positives and q negatives (Elkan 2001); NaN without negatives. It requires ``top_k=None``
             and ``ties="grouped"``.
+        num_relevant: number of positives, with those that have no score, for example because a first stage did not
+            return them; at least the number of scored positives. Positives without a score are never retrieved: they
+            count in m, and the recall ends below 1. None if all positives have a score. It cannot be combined with
+            ``weights`` and ``prevalence``.
         nan_strategy: "error" raises for NaN scores, "ignore" ignores their items, "warn" ignores them with a warning
             (the names of torchmetrics' aggregators).
         bins: None for the exact value; otherwise its mean over all orders inside the bins, from counts per bin:
@@ -147,6 +151,7 @@ def multiclass_average_precision(
         ties: see :func:`binary_average_precision`; it applies to each class.
         convention: see :func:`binary_average_precision`; it applies to each class.
         prevalence: see :func:`binary_average_precision`; one for every class, so that their APs are comparable.
+        num_relevant: see :func:`binary_average_precision`; a list with one number per class.
         dtype: see :func:`binary_average_precision`.
         empty_target_action: value of a class without items: "skip" leaves it out of the average, "nan" makes the
             average NaN, "neg" is 0, "pos" is 1, "error" raises. None, the default, skips it with a warning.
@@ -212,6 +217,7 @@ def multilabel_average_precision(
         ties: see :func:`binary_average_precision`; it applies to each label.
         convention: see :func:`binary_average_precision`; it applies to each label.
         prevalence: see :func:`binary_average_precision`; one for every label, so that their APs are comparable.
+        num_relevant: see :func:`binary_average_precision`; a list with one number per label, or an int for "micro".
         dtype: see :func:`binary_average_precision`.
         empty_target_action: value of a label without positives: "neg" is 0, "pos" is 1, "skip" leaves it out of the
             average, "nan" makes the average NaN, "error" raises. Default: 0 with a warning. The value of a label
@@ -280,6 +286,7 @@ def average_precision(
         convention: see the function of the task.
         empty_target_action: see the function of the task.
         prevalence: see the function of the task.
+        num_relevant: see the function of the task.
         nan_strategy: see the function of the task.
         bins: see the function of the task.
         pilot: see the function of the task.

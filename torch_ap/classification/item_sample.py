@@ -54,6 +54,11 @@ class ItemSample(Sample):
 
     def __post_init__(self) -> None:
         checks.boolean("sampling_weights", self.sampling_weights)
+        if self.settings.num_relevant is not None:
+            raise ValueError(
+                "`num_relevant` cannot be combined with a chance level, comparison or interval, whose formulas need "
+                "scores of all positives"
+            )
         has_weights = self.batch is not None and self.batch.weights is not None
         if self.sampling_weights:
             if not has_weights:

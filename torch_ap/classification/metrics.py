@@ -55,6 +55,8 @@ class BinaryAveragePrecision(ItemMetric):
         convention: a :class:`torch_ap.Convention` in place of the previous four arguments.
         empty_target_action: "neg", "pos", "nan", "skip" or "error"; None for 0 with a warning.
         prevalence: share of positives to which the value applies; None for the share in the sample.
+        num_relevant: number of positives of all updates and processes, with those that have no score; None if all have
+            one. Intervals, comparisons and chance levels then raise ValueError.
         nan_strategy: "error", or "ignore" or "warn" to leave out items whose score is NaN.
         bins: None for the exact value; otherwise counts per bin in constant memory. ``compute`` returns the mean over
             all orders inside the bins, :meth:`bounds` the range over all orders. "half" uses one bin per number of
@@ -131,6 +133,7 @@ class MulticlassAveragePrecision(ItemMetric):
             warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out items with a NaN score.
         prevalence, bins, pilot, tolerance: see :class:`BinaryAveragePrecision`; they apply to each column.
+        num_relevant: see :class:`BinaryAveragePrecision`; a list with one number per column.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
 
     Example:
@@ -195,6 +198,7 @@ class MultilabelAveragePrecision(ItemMetric):
             warning.
         nan_strategy: "error", or "ignore" or "warn" to leave out NaN scores.
         prevalence, bins, pilot, tolerance: see :class:`BinaryAveragePrecision`; they apply to each column.
+        num_relevant: see :class:`BinaryAveragePrecision`; a list with one number per column.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
 
     Example:
@@ -256,7 +260,8 @@ class AveragePrecision(Metric):
         num_labels: required for multilabel, ignored for other tasks.
         average: for multiclass and multilabel; ignored for binary.
         normalization, top_k, denominator, interpolation, ties, convention: see the class of the task.
-        empty_target_action, prevalence, nan_strategy, bins, pilot, tolerance: see the class of the task.
+        empty_target_action, prevalence, num_relevant, nan_strategy: see the class of the task.
+        bins, pilot, tolerance: see the class of the task.
         kwargs: ``sync``, "gather" or "exchange" (see docs/scale.md), and arguments of ``torchmetrics.Metric``.
 
     Raises:

@@ -87,6 +87,7 @@ class ItemMetric(RankingMetric):
     prevalence = setting(
         "_settings.prevalence", "The share of positives to which the value applies; None for the share in the sample."
     )
+    num_relevant = setting("_settings.num_relevant", "The number of positives, scored or not; None if all are scored.")
     ignore_index = setting(
         "_settings.inputs.ignore_index", "The target value of items to ignore, or a tuple of values."
     )
@@ -497,7 +498,7 @@ class ItemMetric(RankingMetric):
         if single and class_names is not None:
             raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
         names = [""] if single else checks.names_of_classes(class_names, len(rankings.m))
-        return curve_records(settings.at_prevalence(rankings), settings.convention, names, values)
+        return curve_records(settings.in_population(rankings), settings.convention, names, values)
 
     def _sample(self, **options: Any) -> ItemSample:
         self._raise_broken()

@@ -218,5 +218,5 @@ def _curves(
     settings.inputs.raise_broken(settings.inputs.without_nan(batch.broken))
     warn_of_logits(settings.inputs, batch)
     warn_of_two_scores(settings.inputs, [batch])
-    rankings = settings.at_prevalence(settings.curve(batch, keep_all_groups=True))
+    rankings = settings.in_population(settings.curve(batch, keep_all_groups=True))
     return curve_records(rankings, settings.convention, names)

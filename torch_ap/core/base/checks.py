@@ -239,6 +239,16 @@ def as_int64(value: Any) -> int | None:
     return number if number is not None and -(1 << 63) <= number < 1 << 63 else None
 
 
+def counts_per_ranking(name: str, value: Any, rankings: int | None) -> Any:
+    """Return an int of at least 0 for one ranking (None), else a tuple of one int per ranking."""
+    if rankings is None:
+        return positive_int(name, value, least=0, optional=True)
+    several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    if not several or len(value) != rankings:
+        raise_invalid(name, f"must be None or a list of {rankings} ints, one per ranking", value)
+    return tuple(positive_int(name, x, least=0) for x in value)
+
+
 def any_int(name: str, value: Any) -> None:
     """Raise ValueError unless ``value`` is an integer of any size, not a bool."""
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -26,6 +26,7 @@ Interpolation: TypeAlias = _Named | _OfRankings | _LineArea | Tensor | None
 Ties: TypeAlias = Literal["grouped", "expected", "optimistic", "pessimistic"]
 TopK: TypeAlias = int | Literal["relevant"] | None
 TopKs: TypeAlias = TopK | Sequence[int]
+CountPerRanking: TypeAlias = int | Sequence[int] | None
 Gains: TypeAlias = Literal["linear", "exponential"]
 Action: TypeAlias = Literal["nan", "neg", "pos", "skip", "error"]
 IgnoreIndex: TypeAlias = int | Sequence[int] | None

@@ -1,5 +1,6 @@
 """Settings of an average precision from the arguments of functions and metrics, and the steps from batch to value."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -7,13 +8,14 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import cached, checks
-from torch_ap.core.base.messages import warn_caller
+from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.options import (
     PILOT,
     TOLERANCE,
     Action,
     Average,
     BinsArgument,
+    CountPerRanking,
     Denominator,
     IgnoreIndex,
     Interpolation,
@@ -47,6 +49,8 @@ class APSettings:
         average: average over the rankings: "macro", "weighted", "micro", "none" or None. "none" for a single ranking.
         empty_target_action: value of a ranking without relevant items; None for the task's default, with a warning.
         prevalence: share of relevant items to which the value applies; None for the share in the sample.
+        num_relevant: number of relevant items, scored or not: an int for one ranking, else a tuple with one int per
+            ranking; None if all are scored.
     """
 
     inputs: ClassificationInputs
@@ -55,6 +59,7 @@ class APSettings:
     average: str | None = "none"
     empty_target_action: str | None = None
     prevalence: float | None = None
+    num_relevant: CountPerRanking = None
 
     def __post_init__(self) -> None:
         wide = self.inputs.width is not None
@@ -70,6 +75,16 @@ class APSettings:
         if self.prevalence is not None:
             object.__setattr__(self, "prevalence", checks.open_fraction("prevalence", self.prevalence))
             self._require_weights("prevalence", "requires")
+        if self.num_relevant is not None:
+            if self.prevalence is not None:
+                raise_invalid("prevalence", "must be None with `num_relevant`", self.prevalence)
+            counts = checks.counts_per_ranking("num_relevant", self.num_relevant, self._rankings_count)
+            object.__setattr__(self, "num_relevant", counts)
+
+    @property
+    def _rankings_count(self) -> int | None:
+        """The number of rankings of a batch; None for one ranking by definition."""
+        return None if self.average == "micro" else self.inputs.width
 
     @property
     def thresholds(self) -> Tensor | None:
@@ -127,7 +142,9 @@ class APSettings:
         return self.inputs.validate(preds, target, weights)
 
     def validate_weights(self) -> None:
-        """Raise ValueError if weights have no meaning for the convention."""
+        """Raise ValueError if weights have no meaning for the convention, or with numbers of relevant items."""
+        if self.num_relevant is not None:
+            raise_invalid("num_relevant", "must be None with `weights`", self.num_relevant)
         self._require_weights("weights", "require")
 
     def _require_weights(self, argument: str, verb: str) -> None:
@@ -137,8 +154,11 @@ class APSettings:
                 f"have no weight; got top_k={self.convention.top_k}, ties={self.convention.ties!r}"
             )
 
-    def at_prevalence(self, curve: HitCurve) -> HitCurve:
-        """Return the rankings at ``prevalence``; unchanged if it is None."""
+    def in_population(self, curve: HitCurve) -> HitCurve:
+        """Return the rankings with all of ``num_relevant``, or at ``prevalence``; unchanged if both are None."""
+        if self.num_relevant is not None:
+            counts = self.num_relevant if isinstance(self.num_relevant, Sequence) else [self.num_relevant]
+            return hit_curve.with_relevant(curve, counts)
         return curve if self.prevalence is None else hit_curve.at_prevalence(curve, self.prevalence)
 
     def rankings(self, validated: Batch) -> Batch:
@@ -193,13 +213,14 @@ class APSettings:
 
     def each(self, curve: HitCurve) -> Tensor:
         """Return the AP of each ranking, (S,); for bins with distinct scores, its mean over all orders inside bins."""
-        curve = self.at_prevalence(curve)
+        curve = self.in_population(curve)
         return self.convention.bounds(curve).estimate if self.mixed else self.convention(curve)
 
     def value(self, curve: HitCurve, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """Return the averaged AP, with undefined values replaced: 0-d, or (C,) without an average."""
         if curve.weighted:  # merged states and compute groups were validated by another metric
             self.validate_weights()
+        curve = curve if self.num_relevant is None else self.in_population(curve)
         if self.mixed:
             bounds = self.bounds(curve, warn=warn)
             self._warn_of_width(bounds)
@@ -210,7 +231,8 @@ class APSettings:
         """Return the bounds of the value over all orders inside the bins, averaged like the value."""
         if curve.weighted:
             self.validate_weights()
-        ranked = self.at_prevalence(curve)
+        ranked = self.in_population(curve)
+        curve = curve if self.num_relevant is None else ranked
         each = self.convention.bounds(ranked) if self.mixed else Bounds(*[self.convention(ranked)] * 3)
         low, high = (self.averaged(x, curve, x.dtype, warn=False) for x in (each.low, each.high))
         return Bounds(low, self.averaged(each.estimate, curve, each.estimate.dtype, warn=warn), high)
@@ -343,6 +365,7 @@ class APOptions(TypedDict, total=False):
     convention: Convention | None
     empty_target_action: Action | None
     prevalence: float | None
+    num_relevant: CountPerRanking
     nan_strategy: NanStrategy
     bins: BinsArgument
     pilot: int
@@ -371,6 +394,7 @@ def average_precision_settings(
     convention: Convention | None = None,
     empty_target_action: Action | None = None,
     prevalence: float | None = None,
+    num_relevant: CountPerRanking = None,
     nan_strategy: NanStrategy = "error",
     bins: BinsArgument = None,
     pilot: int = PILOT,
@@ -384,7 +408,7 @@ def average_precision_settings(
         thresholds, ignore_index, validate_args, normalization, nan_strategy, *columns, bins, pilot, tolerance
     )
     convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    return APSettings(inputs, convention, score_bins, average, empty_target_action, prevalence)
+    return APSettings(inputs, convention, score_bins, average, empty_target_action, prevalence, num_relevant)
 
 
 _cached_settings = cached.settings_cache(average_precision_settings)

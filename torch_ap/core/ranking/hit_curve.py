@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.order import Array
 
@@ -244,6 +245,21 @@ def top(curve: HitCurve, count: int) -> HitCurve:
     entries = int((curve.items_above < count).sum())
     offsets = curve.offsets.new_tensor([0, entries])
     return HitCurve(**_select_entries(curve, slice(entries)), offsets=offsets, n=curve.n, m=curve.m)
+
+
+def with_relevant(curve: HitCurve, num_relevant: Sequence[int]) -> HitCurve:
+    """Return the rankings with these numbers of relevant items, some of which may not be ranked.
+
+    A ranking without items remains without relevant items, so that its measures are undefined.
+
+    Raises:
+        ValueError: if a number is below the number of ranked relevant items.
+    """
+    m = torch.tensor(num_relevant, dtype=torch.int64, device=curve.m.device)
+    for given, ranked in zip(num_relevant, curve.m.tolist(), strict=True):
+        if given < ranked:
+            raise_invalid("num_relevant", f"must be at least the number of scored positives, {ranked}", given)
+    return replace(curve, m=torch.where(curve.n > 0, m, curve.m))
 
 
 def join(curves: Sequence[HitCurve]) -> HitCurve:
