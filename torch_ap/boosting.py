@@ -11,6 +11,7 @@ from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePre
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.columns.table_names import measures_of
 from torch_ap.core.measures.ties import TIES, check_ties
+from torch_ap.retrieval.group_sizes import indexes_from_sizes
 from torch_ap.retrieval.metrics.measures import metric_of_measure
 
 __all__ = ["lightgbm_metric", "xgboost_metric"]
@@ -45,9 +46,8 @@ class _Evaluation:
             raise ValueError(f"{measure.name} counts ranks, so the data must have no weights")
         metric: Any
         if grouped:
-            counts = torch.from_numpy(np.array(sizes, np.int64))
             metric = metric_of_measure(measure.formula)
-            metric.update(preds, labels, indexes=torch.arange(len(counts)).repeat_interleave(counts))
+            metric.update(preds, labels, indexes=indexes_from_sizes(sizes))
         elif preds.ndim == 1 and not measure.formula.is_average_precision:
             metric = metric_of_measure(measure.formula, empty_target_action="nan")
             metric.update(preds[None], labels[None])

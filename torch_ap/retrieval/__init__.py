@@ -7,6 +7,7 @@ from torch_ap.core.measures.names import METRICS
 
 if TYPE_CHECKING:
     from torch_ap.retrieval.at_k import PrecisionRecallAtK
+    from torch_ap.retrieval.group_sizes import indexes_from_sizes
     from torch_ap.retrieval.metrics.at_k import (
         RetrievalFallOut,
         RetrievalFBeta,
@@ -47,6 +48,7 @@ __all__ = [
     "RetrievalRPrecision",
     "RetrievalRecall",
     "RetrievalRecallAtFixedPrecision",
+    "indexes_from_sizes",
     *METRICS,
 ]
 
@@ -54,6 +56,11 @@ _METRICS = ("measures", "at_k", "query_metric", "precision_recall", "embeddings"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     __all__,
-    ("retrieval.rankings", "retrieval.at_k", *(f"retrieval.metrics.{name}" for name in _METRICS)),
+    (
+        "retrieval.rankings",
+        "retrieval.at_k",
+        "retrieval.group_sizes",
+        *(f"retrieval.metrics.{name}" for name in _METRICS),
+    ),
     objects=METRICS,
 )
