@@ -490,6 +490,7 @@ NO_SUMMARY = {
             *("multilabel_own_levels", "multilabel_11_point", "binary_half_101_point"),
         ),
         r"`interpolation` must not be 'trapezoid' for an interval": ("binary_trapezoid",),
+        "`num_relevant` cannot be combined with a chance level, comparison or interval": ("binary_num_relevant",),
         r"`weights` cannot be combined with a chance level, comparison or interval": (
             *("binary_weighted", "binary_weighted_101_point", "binary_weighted_thresholds"),
             *("multiclass_items_weighted", "multilabel_items_weighted"),
