@@ -12,6 +12,7 @@ import torch
 from torchmetrics import SumMetric
 from torchmetrics.utilities.data import _squeeze_if_scalar
 
+import torch_ap
 from tests.support import oracles
 from tests.support.by_definition import DEFINITIONS, FUNCTION_OF, WITHOUT_DEFINITION
 from tests.support.cases import CASES
@@ -20,6 +21,7 @@ from tests.support.every_metric import METRICS, one_of_each_state
 from tests.support.modes import not_reset, same
 from tests.support.parts import chosen, count, cut, is_images, mapped, with_scores, with_targets
 from tests.support.tolerances import DOZENS_OF_TERMS, SINGLE
+from torch_ap import BinaryAveragePrecision
 from torch_ap.core.items import inputs
 
 SIZE = 40
@@ -432,6 +434,27 @@ def test_other_settings_do_not_merge_or_load(row, drawn):
     same_states(other, row.call(**changed))
     with pytest.raises(ValueError, match=r"`incoming_state` .* got a SumMetric"):
         metric.merge_state(SumMetric())
+
+
+@pytest.mark.parametrize("name", ["prevalence", "ties", "interpolation", "empty_target_action"])
+def test_settings_of_the_value_are_those_of_the_first_metric(name):
+    """The items do not depend on these settings, so a merge or a copy of the state computes by its own."""
+    changed = {"prevalence": 0.3, "ties": "expected", "interpolation": "11-point", "empty_target_action": "error"}
+    metric, other = BinaryAveragePrecision(**{name: changed[name]}), BinaryAveragePrecision()
+    for one in (metric, other):
+        one.update(torch.tensor([0.9, 0.2, 0.2, 0.1]), torch.tensor([0, 1, 0, 1]))
+        one.persistent(True)
+    alone = metric.compute()
+    copy_of_other = metric.from_bytes(other.to_bytes())
+    loaded = BinaryAveragePrecision(**{name: changed[name]})
+    loaded.load_state_dict(other.state_dict())
+    for one in (copy_of_other, loaded):
+        same(one.compute(), alone)
+    both, twice = torch_ap.merge([metric, other]), torch_ap.merge([metric, metric])
+    assert both._settings_of_value()[name] == changed[name]
+    same(both.compute(), twice.compute())
+    metric.merge_state(other)
+    same(metric.compute(), twice.compute())
 
 
 @each_state

@@ -321,8 +321,9 @@ class RankingMetric(Metric):
         the positions of images and for equal scores; :func:`torch_ap.merge` keeps the order of its arguments.
 
         Raises:
-            ValueError: if the other metric has another class or other settings, if no updates give such a state, or if
-                the two metrics contradict each other. The metric is then unchanged.
+            ValueError: if the other metric has another class or other settings of ``update``, if no updates give such a
+                state, or if the two metrics contradict each other. The metric is then unchanged. Settings of the value
+                alone, such as ``ties`` or ``prevalence``, can differ: those of this metric apply.
         """
         count, incoming = 1, incoming_state
         if isinstance(incoming_state, Metric):
