@@ -1,6 +1,7 @@
 """Precision and recall among the top k: the intervals of both designs, where m is fixed and where it is random."""
 
 import itertools
+import warnings
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
-from torch_ap.inference import precision_at_k_interval, recall_at_k_interval
+from torch_ap.inference import average_precision_at_k_interval, precision_at_k_interval, recall_at_k_interval
 from torch_ap.inference.precision_recall import METHODS_AT_K, Cut, window
 from torch_ap.inference.record import normal_quantile, wilson
 
@@ -111,6 +112,37 @@ def cliffs(
     return found
 
 
+def ap_limits(share: float, found_share: float, distance: float, depth: float) -> dict[str, float]:
+    """Return the limit of AP at the share ``depth`` of all items, by denominator."""
+    scores = torch.linspace(9 + distance, -9, 100_001, dtype=torch.float64)
+    good, bad = torch.special.ndtr(distance - scores), torch.special.ndtr(-scores)
+    hits = share * (found_share * good + (1 - found_share) * bad)
+    items = hits + (1 - share) * bad
+    place = int((items <= depth).sum())
+    precision = hits / items.clamp(min=1e-300)  # 0 above all scores
+    total = float(torch.trapezoid(precision[:place], hits[:place]))
+    return {"min": total / min(share, depth), "relevant": total / share, "found": total / float(hits[place])}
+
+
+def ap_intervals(
+    n: int, share: float, found_share: float, distance: float, k: int, *, repetitions: int, generator: torch.Generator
+) -> Tally:
+    """Intervals of AP@k; samples with fewer than ten hits in the top k are apart."""
+    truths, found = ap_limits(share, found_share, distance, k / n), Tally()
+    for relevant in labels(n, round(n * share), True, repetitions, generator):
+        is_good = relevant & (torch.rand(n, generator=generator) < found_share)
+        scores = torch.randn(n, generator=generator) + distance * is_good
+        for denominator, truth in truths.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # few hits
+                interval = average_precision_at_k_interval(
+                    scores, relevant.long(), k, denominator=denominator, n_resamples=_REPLICATES
+                )
+            is_covered = bool(interval.low <= truth <= interval.high)
+            tally(found, (denominator, bool(interval.reason)), is_covered, float(interval.high - interval.low))
+    return found
+
+
 def sections(options: Options) -> list[Section]:
     many, few, at_once = options.repetitions, options.resampled, 500
     both = [(*case, True) for case in BOTH_DESIGNS]
@@ -121,6 +153,7 @@ def sections(options: Options) -> list[Section]:
         Section(tasks_of(intervals, deep, many, at_once), lambda found: _deep(found, many)),
         Section(tasks_of(intervals, small, many, at_once), lambda found: _small(found, many)),
         Section(tasks_of(cliffs, _CLIFFS, few, 50), lambda found: _cliffs(found, few)),
+        Section(tasks_of(ap_intervals, _CLIFFS, few, 50), lambda found: _ap_intervals(found, few)),
     ]
 
 
@@ -139,6 +172,21 @@ def _cliffs(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
                 share = tallies[name, method]
                 cells = f"{share.value:.3f}", f"{share.error:.4f}", report.width([share])
                 out.append(report.row(name, f"({', '.join(map(str, configuration))})", method, *cells))
+    return out
+
+
+def _ap_intervals(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
+    out = [
+        f"\n## AP@k of one ranking, `average_precision_at_k_interval`: {count} repetitions of each configuration\n",
+        f"Configurations as above. The truth is the limit, cut at the share k / n of all items. {_REPLICATES} draws.\n",
+    ]
+    columns = ("covers 95%", "s.e.", "mean width")
+    out += report.head("(n, pi, share, d', k)", "divisor", "hits in the top k", "samples", *columns)
+    for configuration, tallies in found.items():
+        for (denominator, is_few), share in sorted(tallies.items()):
+            cells = f"{share.value:.3f}", f"{share.error:.4f}", report.width([share])
+            hits, name = "fewer than 10" if is_few else "10 or more", f"({', '.join(map(str, configuration))})"
+            out.append(report.row(name, denominator, hits, f"{share.trials:g}", *cells))
     return out
 
 

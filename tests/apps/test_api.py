@@ -104,7 +104,10 @@ EXCEPT = {
 }
 # ranks that have no default, or several ranks, whose results have a field `k`
 OTHER_TOP_K = {
-    **dict.fromkeys(("functional.counts_at_k", "inference.precision_at_k_interval"), inspect.Parameter.empty),
+    **dict.fromkeys(
+        ("functional.counts_at_k", "inference.precision_at_k_interval", "inference.average_precision_at_k_interval"),
+        inspect.Parameter.empty,
+    ),
     "inference.recall_at_k_interval": inspect.Parameter.empty,
     "functional.embedding_average_precision": (1, 5, 10),
     "EmbeddingMAP.evaluate": (1, 5, 10),
@@ -359,6 +362,7 @@ def test_a_difference_is_a_minus_b(name):
 # -- resamples
 
 METHODS = {
+    "average_precision_at_k_interval": (None,),
     "best_of_metrics": (None,),
     "average_precision_interval": ("bootstrap-percentile", "bootstrap-bca", "bootstrap-logit", "dirichlet"),
     "average_precision_interval_classes": ("bootstrap-logit",),

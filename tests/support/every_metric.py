@@ -571,6 +571,12 @@ def several_metrics(size, generator):
     return {"metrics": metrics}
 
 
+def relevant_on_top(size, generator):
+    """Return a ranking with at least ten hits in its top twelve, if it has twelve items."""
+    preds = cases.scores((size,), generator)
+    return {"preds": preds, "target": (preds.argsort(descending=True).argsort() % 13 < 10).long()}
+
+
 def items_of_queries(size, generator):
     preds, target = cases.binary(size, generator)
     return {"preds": preds, "target": target, "indexes": torch.arange(size) % 5}
@@ -752,6 +758,9 @@ INFERENCE: dict[str, Row] = {
         inference.average_precision_interval,
         pair(cases.multilabel),
         {"method": "bootstrap-logit", **few, "average": "macro"},
+    ),
+    "average_precision_at_k_interval": Row(
+        inference.average_precision_at_k_interval, relevant_on_top, {"top_k": 12, **few}
     ),
     "best_of": Row(inference.best_of, several_systems),
     "best_of_metrics": Row(inference.best_of_metrics, several_metrics, few),

@@ -11,6 +11,7 @@ from torch_ap.inference import posteriors as posteriors
 from torch_ap.inference import published as published
 from torch_ap.inference import random_ranking as random_ranking
 from torch_ap.inference.average_precision import average_precision_interval
+from torch_ap.inference.average_precision_at_k import average_precision_at_k_interval
 from torch_ap.inference.chance import ChanceTest, chance_level, chance_test
 from torch_ap.inference.comparison import compare_rankings
 from torch_ap.inference.comparisons import (
@@ -57,6 +58,7 @@ __all__ = [
     "PredictionPoweredInterval",
     "QueryComparison",
     "SplitComparison",
+    "average_precision_at_k_interval",
     "average_precision_interval",
     "best_of",
     "best_of_metrics",

@@ -133,7 +133,9 @@ def recall_at_k_interval(
     interval = cut.recall(confidence_level, design)
     interval = replace(interval, reason=reason or interval.reason)
     return (
-        _by_weights(interval, curve, cut, recall_in_top_share, resampling) if cut.is_drawn(design, method) else interval
+        ends_by_weights(interval, curve, cut.k, recall_in_top_share, resampling)
+        if cut.is_drawn(design, method)
+        else interval
     )
 
 
@@ -234,7 +236,7 @@ def precision_at_k_interval(
     if design == "stratified":
         return replace(interval, reason=reason or interval.reason)
     return (
-        _by_weights(interval, curve, cut, precision_in_top_share, resampling)
+        ends_by_weights(interval, curve, cut.k, precision_in_top_share, resampling)
         if cut.is_drawn(design, method)
         else interval
     )
@@ -315,21 +317,21 @@ def _validate_cut(
     return curve, Cut(n, k, m, hits, (above - below) / (high - low)), reason
 
 
-def _by_weights(
-    interval: Interval, curve: HitCurve, cut: Cut, measure: Callable[[HitCurve, float], Tensor], resampling: Resampling
+def ends_by_weights(
+    interval: Interval, curve: HitCurve, k: int, measure: Callable[[HitCurve, float], Tensor], resampling: Resampling
 ) -> Interval:
     """Return the interval of a measure of the top items with the ends of Dirichlet weights.
 
     Args:
-        interval: the interval by the delta method.
+        interval: the estimate, 0-d, with other ends.
         curve: the ranking.
-        cut: its cut at rank k.
+        k: rank of the cut.
         measure: function of a weighted curve and of the share k / n.
         resampling: settings of the draws.
     """
     # no draw has its cut at a rank beyond the margin
-    items = WeightedItems.from_curve(hit_curve.top(curve, cut.k + int(_MARGIN * math.sqrt(cut.k)) + _MORE_RANKS))
-    share, level = cut.k / cut.n, interval.confidence_level
+    items = WeightedItems.from_curve(hit_curve.top(curve, k + int(_MARGIN * math.sqrt(k)) + _MORE_RANKS))
+    share, level = k / int(curve.n), interval.confidence_level
     low, high = dirichlet.replicate_ends(items, lambda drawn: measure(drawn, share), level, resampling)
     low, high = (x.to(interval.estimate) for x in (low, high))
     low, high = torch.minimum(low, interval.estimate), torch.maximum(high, interval.estimate)

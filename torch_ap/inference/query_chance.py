@@ -45,7 +45,7 @@ ChanceTies: TypeAlias = Literal["expected", "grouped"]
 def chance_test_of_queries(
     preds: Tensor,
     target: Tensor,
-    indexes: Tensor,
+    indexes: Tensor | None = None,
     *,
     top_k: int | None = None,
     denominator: DenominatorOfChance = "min",
@@ -66,8 +66,8 @@ def chance_test_of_queries(
         preds: (N,) scores of the documents of all queries, no NaN; other shapes are flattened. Ties remain in the
             random orders.
         target: values 0 and 1, with the shape of ``preds``.
-        indexes: integers in the shape of ``preds``: the query of each document. A query without relevant documents
-            does not count, because its order has no effect.
+        indexes: integers in the shape of ``preds``: the query of each document; None for one ranking, to test AP@k. A
+            query without relevant documents does not count, because its order has no effect.
         top_k: k of MAP@k, at least 1; None for MAP.
         denominator: divisor of AP@k: "min" min(k, m), or "relevant" m.
         ties: "expected" (mean over the orders of tied scores) or "grouped" (they form one threshold).
@@ -103,9 +103,11 @@ def chance_test_of_queries(
     checks.one_of("method", method, allowed_values(QueryChanceMethod))
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     batch = ClassificationInputs().validate_now(preds, target)
+    relevant = batch.target.flatten() == 1
+    if indexes is None:
+        indexes = torch.zeros_like(preds, dtype=torch.int64)
     tensors.indexes(indexes, preds)
     queries = Groups.from_ids(segments.as_int64(indexes.detach().flatten()))
-    relevant = batch.target.flatten() == 1
     groups = builders.from_scores(
         batch.scores.flatten(), relevant, segment=queries.ids, segments_count=queries.count, keep_all_groups=True
     )

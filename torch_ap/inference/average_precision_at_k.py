@@ -1,0 +1,93 @@
+"""Interval of AP@k of one ranking, by Dirichlet weights of the items."""
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import checks
+from torch_ap.core.base.messages import warn_caller
+from torch_ap.core.base.options import Denominator
+from torch_ap.core.items.settings import validated_curve
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.counts import hits_at
+from torch_ap.core.measures.top_share import average_precision_in_top_share
+from torch_ap.core.ranking import segments
+from torch_ap.inference.precision_recall import ends_by_weights
+from torch_ap.inference.record import Interval, first_interval
+from torch_ap.inference.resampling import Resampling
+
+_MIN_MEASURED = 10  # hits in the top k; the coverage is measured from this number on
+
+
+def average_precision_at_k_interval(
+    preds: Tensor,
+    target: Tensor,
+    top_k: int,
+    *,
+    denominator: Denominator = "min",
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
+    generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> Interval:
+    r"""Return a confidence interval for AP@k of one ranking, by Dirichlet weights of the items.
+
+    .. math::
+        AP@k = \frac{1}{d} \sum_{i : t_i \le k} p(t_i), \qquad d = \min(k, m),\ m \text{ or } h(k)
+
+    over the hits in the top k. A draw gives every item a random weight, and cuts the ranking at the share k / n of the
+    total weight, see :mod:`torch_ap.inference.dirichlet`. The estimand is the limit as items are added: AP@k in the
+    population, cut at the threshold above which the share k / n of all items is. With ``denominator="min"`` and k near
+    the expected number of hits, the mean of AP@k over samples is slightly above this limit, because min(k, m) is at
+    most k and at most m in every sample.
+
+    Args:
+        preds: (N,) scores of one ranking, no NaN; tied items enter together, and a group on both sides of rank k with
+            the part above it.
+        target: (N,) values 0 and 1.
+        top_k: rank k, 1 to N.
+        denominator: d: "min" min(k, m), "relevant" m, "found" the hits in the top k.
+        confidence_level: nominal coverage, in (0, 1).
+        n_resamples: number of draws of weights, at least 2.
+        generator: random number generator; None for a new one with seed 0, so that results repeat.
+        chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
+        progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
+
+    Returns:
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors, for random numbers of hits, without a standard
+        error; NaN without hits. Below 10 hits in the top k, it warns, and ``reason`` is set.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+
+    No other package has an equivalent. Source: Rubin (1981), The Bayesian Bootstrap, with the pseudo-items of
+    :mod:`torch_ap.inference.dirichlet`.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.inference import average_precision_at_k_interval
+        >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
+        >>> found = average_precision_at_k_interval(preds, target, 16)
+        >>> [round(float(x), 1) for x in (found.low, found.estimate, found.high)]
+        [0.2, 0.7, 0.9]
+    """
+    resampling = Resampling(n_resamples, generator, chunk_size, progress)
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    curve = validated_curve(preds, target)
+    n, m = int(curve.n), int(curve.m)
+    k = checks.rank("top_k", top_k, n)
+    estimate = Convention(top_k=k, denominator=denominator, ties="grouped")(curve)
+    nan = torch.full_like(estimate, torch.nan)
+    reason = "" if m else "no hits: everything is NaN"
+    found = first_interval(Interval(estimate, nan, nan, nan, confidence_level, "dirichlet", "iid", reason))
+    if not m:
+        return found
+    hits = float(hits_at(curve, segments.as_float64(curve.m).new_tensor([k]))[0])
+    if hits < _MIN_MEASURED:
+        reason = f"{hits:g} hits in the top {k}: the coverage is measured from {_MIN_MEASURED} on"
+        warn_caller(f"`top_k`: {reason}", UserWarning)
+    measure = partial(average_precision_in_top_share, denominator=denominator)
+    return ends_by_weights(replace(found, reason=reason), curve, k, measure, resampling)
