@@ -10,6 +10,7 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import LEVELS, labels
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
+from torch_ap.core.base.options import Denominator
 from torch_ap.inference import average_precision_at_k_interval, precision_at_k_interval, recall_at_k_interval
 from torch_ap.inference.precision_recall import METHODS_AT_K, Cut, window
 from torch_ap.inference.record import normal_quantile, wilson
@@ -112,7 +113,7 @@ def cliffs(
     return found
 
 
-def ap_limits(share: float, found_share: float, distance: float, depth: float) -> dict[str, float]:
+def ap_limits(share: float, found_share: float, distance: float, depth: float) -> dict[Denominator, float]:
     """Return the limit of AP at the share ``depth`` of all items, by denominator."""
     scores = torch.linspace(9 + distance, -9, 100_001, dtype=torch.float64)
     good, bad = torch.special.ndtr(distance - scores), torch.special.ndtr(-scores)
@@ -178,7 +179,8 @@ def _cliffs(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
 def _ap_intervals(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     out = [
         f"\n## AP@k of one ranking, `average_precision_at_k_interval`: {count} repetitions of each configuration\n",
-        f"Configurations as above. The truth is the limit, cut at the share k / n of all items. {_REPLICATES} draws.\n",
+        "m random; a share of the hits scores as N(d', 1), and the other hits score as the misses. The truth is the "
+        f"limit, cut at the share k / n of all items. {_REPLICATES} draws.\n",
     ]
     columns = ("covers 95%", "s.e.", "mean width")
     out += report.head("(n, pi, share, d', k)", "divisor", "hits in the top k", "samples", *columns)

@@ -63,6 +63,10 @@ def average_precision_at_k_interval(
     Raises:
         TypeError, ValueError: if an argument is invalid.
 
+    Coverage at 95%, over 8 configurations with k from 10 to 300, on and off a cliff of the curve: .94 to 1.00 with 10
+    or more hits in the top k (100 repetitions each, so ± .02). The interval is wide for small k and for "found"
+    (``benchmarks.coverage``).
+
     No other package has an equivalent. Source: Rubin (1981), The Bayesian Bootstrap, with the pseudo-items of
     :mod:`torch_ap.inference.dirichlet`.
 
