@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core.base import arrays
 from torch_ap.core.ranking import few_items, hit_curve, many_rankings, order, segments, tie_groups
 from torch_ap.core.ranking.hit_curve import HitCurve, Parts
 from torch_ap.core.ranking.order import Array
@@ -384,6 +385,7 @@ def _packed_groups(values: Array, flags: Array, threads: int) -> tie_groups.Grou
     return groups._replace(key=keys.score_keys(groups.key), counts=groups.counts.sum(keepdims=True))
 
 
+@arrays.quiet  # unchecked weights may be infinite or NaN
 def _sort_ranking(
     scores: Tensor, relevant: Tensor, m: Tensor | None, weight: Tensor | None, keep_all_groups: bool
 ) -> HitCurve:
