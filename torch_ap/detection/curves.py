@@ -6,7 +6,14 @@ from torch_ap.core.base import checks, untraced
 from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, VOCInterpolation, settings_from
+from torch_ap.core.base.options import (
+    AnyBoxFormat,
+    DetectionConvention,
+    IoUType,
+    Sigmas,
+    VOCInterpolation,
+    settings_from,
+)
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import Curve, curve_records
@@ -18,7 +25,8 @@ from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
 from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
 from torch_ap.detection.rules.lvis import lvis_settings_of
-from torch_ap.detection.rules.voc import VocSettings, voc_settings_of
+from torch_ap.detection.rules.ultralytics import settings_by_convention
+from torch_ap.detection.rules.voc import VocSettings
 
 __all__ = ["coco_curve", "lvis_curve", "voc_curve"]
 
@@ -148,6 +156,7 @@ def voc_curve(
     strict: bool = False,
     iou_type: IoUType | OwnSimilarity = "bbox",
     sigmas: Sigmas = None,
+    convention: DetectionConvention | None = None,
     class_names: ClassNames = None,
     validate_args: bool = True,
 ) -> list[Curve]:
@@ -156,7 +165,7 @@ def voc_curve(
     Args:
         preds, target: images as for :func:`torch_ap.functional.voc_mean_average_precision`, lists or packed.
         iou_threshold: a number in [0, 1].
-        box_format, interpolation, inclusive_pixels, strict, iou_type, sigmas, validate_args: as there.
+        box_format, interpolation, inclusive_pixels, strict, iou_type, sigmas, convention, validate_args: as there.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0.
 
     Returns:
@@ -180,7 +189,7 @@ def voc_curve(
         tensor([0.0000, 0.5000], dtype=torch.float64)
     """
     checks.fraction("iou_threshold", iou_threshold)
-    settings = settings_from(voc_settings_of, locals() | {"iou_thresholds": iou_threshold})
+    settings = settings_from(settings_by_convention, locals() | {"iou_thresholds": iou_threshold})
     check_names(class_names)
     columns = validate_images(settings, preds, target)
     unmatchable.warn_of_unmatchable(settings, columns)
