@@ -158,7 +158,7 @@ def statements():
         name: thing
         for name, thing in found.items()
         if inspect.isfunction(thing)
-        and re.search("Interval|Comparison|Posterior", str(inspect.signature(thing).return_annotation))
+        and re.search("(Interval|Comparison|Posterior)(?!Plan)", str(inspect.signature(thing).return_annotation))
     }
 
 

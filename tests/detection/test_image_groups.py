@@ -55,6 +55,7 @@ def test_interval_and_comparison_follow_from_explicit_deletion():
     ends = logit(found.estimate, found.standard_error, student_quantile(0.95, found.estimate.new_tensor(_VIDEOS - 1.0)))
     torch.testing.assert_close(torch.stack([found.low, found.high]), torch.stack(ends))
     compared = metric.compare(other, groups=videos)
+    # results in float32
     assert float(compared.standard_error) == pytest.approx(error_of(values - other_values), rel=1e-4)
     assert float(metric.compare(metric, groups=videos).p_value) == 1
 
@@ -103,7 +104,8 @@ def test_classes_follow_from_explicit_deletion():
         for x in (preds, others)
     )
     for k in (0, 1):
-        assert float(found.standard_error[k]) == pytest.approx(error_of(mine[:, k]), rel=1e-5)
+        assert float(found.standard_error[k]) == pytest.approx(error_of(mine[:, k]), rel=1e-5)  # results in float32
+        # results in float32
         assert float(compared.standard_error[k]) == pytest.approx(error_of(mine[:, k] - theirs[:, k]), rel=1e-4)
         groups = [sum(int((target[i]["labels"] == k).sum()) for i in videos if videos[i] == v) for v in range(_VIDEOS)]
         df = min(_VIDEOS, sum(groups) ** 2 / sum(x * x for x in groups)) - 1

@@ -54,6 +54,7 @@ def test_ends_are_those_of_a_weight_per_item(denominator):
     preds, target = ranked(60, 0.4)
     found = average_precision_at_k_interval(preds, target, 20, denominator=denominator, n_resamples=3000)
     hit = target[preds.argsort(descending=True)].bool().numpy()
+    # results in float32
     assert (float(found.low), float(found.high)) == pytest.approx(explicit_ends(hit, 20, denominator), abs=0.02)
 
 
@@ -75,6 +76,7 @@ def test_all_items_are_the_interval_of_ap():
     preds, target = ranked()
     found = average_precision_at_k_interval(preds, target, 300)
     wanted = average_precision_interval(preds, target, method="dirichlet")
+    # results in float32
     assert (float(found.low), float(found.high)) == pytest.approx((float(wanted.low), float(wanted.high)), rel=1e-6)
 
 
@@ -108,7 +110,7 @@ def test_limit_is_the_value_of_a_large_sample():
     limits = ap_limits(0.2, 1.0, 1.5, 0.1)
     for denominator in DENOMINATORS:
         value = binary_average_precision(preds, target, top_k=20_000, denominator=denominator)
-        assert float(value) == pytest.approx(limits[denominator], abs=0.01)
+        assert float(value) == pytest.approx(limits[denominator], abs=0.01)  # results in float32
 
 
 @each("denominator", ("min", "relevant"))
@@ -124,7 +126,7 @@ def test_chance_at_k_is_the_mean_over_all_orders(denominator):
     assert float(found.chance_level) == pytest.approx(np.mean(values))
     assert float(found.standard_deviation) == pytest.approx(np.std(values))
     p = np.mean(np.array(values) >= float(found.estimate) - 1e-9)
-    assert float(found.p_value) == pytest.approx(p, abs=4.5 * np.sqrt(p / 2000) + 1 / 2000)
+    assert float(found.p_value) == pytest.approx(p, abs=4.5 * np.sqrt(p / 2000) + 1 / 2000)  # results in float32
 
 
 @each("options", [{"top_k": 0}, {"top_k": 31}, {"denominator": "k"}, {"confidence_level": 1.0}, {"n_resamples": 1}])

@@ -117,7 +117,7 @@ def test_groups_of_one_item_are_the_jackknife_of_items():
     scores, target, _ = draw(3, n=80, distinct=30)
     found = average_precision_interval(scores, target, groups=torch.arange(80))
     expected = average_precision_interval(scores, target, method="jackknife")
-    assert found == expected or torch.allclose(found.low, expected.low, rtol=1e-12)
+    assert found == expected or torch.allclose(found.low, expected.low, rtol=1e-12)  # rounding
 
 
 def test_names_and_order_of_groups_do_not_matter():
@@ -140,6 +140,7 @@ def test_linearized_error_is_the_sum_of_contributions():
     assert float(found.standard_error / items.standard_error) == pytest.approx(1, abs=0.005)
     exact = average_precision_interval(scores, target, groups=ids)
     linearized = average_precision_interval(scores, target, groups=ids, method="influence")
+    # two estimators of one error
     assert float(linearized.standard_error / exact.standard_error) == pytest.approx(1, abs=0.1)
 
 
@@ -163,10 +164,11 @@ def test_average_of_classes_and_labels(average):
         found = average_precision_interval(preds, target, average=average, groups=ids)
         values = explicit_values(preds, target, ids, value)
         bias = 14 * float(values.mean() - value(preds, target))
-        assert float(found.bias) == pytest.approx(bias, abs=1e-10)
+        assert float(found.bias) == pytest.approx(bias, abs=1e-10)  # finite differences or roots
         error = math.hypot(explicit_error(values), bias / 2)
-        assert float(found.standard_error) == pytest.approx(error, rel=1e-9)
+        assert float(found.standard_error) == pytest.approx(error, rel=1e-9)  # finite differences or roots
         linearized = average_precision_interval(preds, target, average=average, groups=ids, method="influence")
+        # two estimators of one error
         assert float(linearized.standard_error) == pytest.approx(explicit_error(values), rel=0.2)
         assert linearized.bias is None
 
@@ -253,6 +255,7 @@ def test_comparison_follows_from_the_values_without_each_group(method):
         error = explicit_error(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
         a, b = (math.log(x / (1 - x)) for x in (a, b))
     p = 2 * stats.t.sf(abs(a - b) / error, df)
+    # solved, or two estimators of one error
     assert float(found.p_value) == pytest.approx(p, rel=1e-9 if method != "influence" else 0.3)
 
 
@@ -326,7 +329,7 @@ def test_metrics_store_groups(task):
         average = "none" if task == "binary" else "macro"
         assert average_precision_interval(preds, target, average=average, groups=ids) == expected
         summary = whole.summary()
-        assert float(summary["ap_low"]) == pytest.approx(float(expected.low), rel=1e-6)
+        assert float(summary["ap_low"]) == pytest.approx(float(expected.low), rel=1e-6)  # results in float32
     if task == "ignored":
         kept = target >= 0
         assert average_precision_interval(preds[kept], target[kept], groups=ids[kept]) == expected
@@ -424,11 +427,14 @@ def test_precision_and_recall_at_k_sum_terms_per_group():
         sums = [float(terms[ids == group].sum()) for group in torch.unique(ids)]
         count, mean = len(sums), sum(sums) / len(sums)
         variance = count / (count - 1) * sum((x - mean) ** 2 for x in sums)
+        # finite differences or roots
         assert float(found.standard_error) == pytest.approx(math.sqrt(variance), rel=1e-9)
         trials, z = share * (1 - share) / variance, stats.t.isf(0.025, explicit_df(target, ids))
         center = share + z * z / (2 * trials)
         half = z * math.sqrt(share * (1 - share) / trials + (z / trials) ** 2 / 4)
+        # finite differences or roots
         assert float(found.low) == pytest.approx((center - half) / (1 + z * z / trials), rel=1e-9)
+        # finite differences or roots
         assert float(found.high) == pytest.approx((center + half) / (1 + z * z / trials), rel=1e-9)
 
 
@@ -501,10 +507,11 @@ def test_metrics_of_queries_in_groups():
     queries, values = metric.per_query()
     ids = queries % 12
     found = metric.confidence_interval(groups=topics)
+    # results in float32
     torch.testing.assert_close(found.low, mean_interval(values, groups=ids).low, rtol=1e-6, atol=0)
     compared = metric.compare(other, groups=topics)
     expected = compare_per_query(values, other.per_query()[1], groups=ids)
-    assert float(compared.p_value) == pytest.approx(float(expected.p_value), rel=1e-5)
+    assert float(compared.p_value) == pytest.approx(float(expected.p_value), rel=1e-5)  # results in float32
     with pytest.raises(ValueError, match="`groups` must contain every query, got none for"):
         metric.confidence_interval(groups={0: 1})
     with pytest.raises(TypeError, match="`groups` must map each query to its group"):
@@ -524,6 +531,7 @@ def test_chance_in_the_population_of_groups():
         lifts.append(torch.logit(value) - torch.logit(level.mean))
     t = float(torch.logit(found.estimate) - torch.logit(found.chance_level)) / explicit_error(torch.stack(lifts))
     assert found.method == "jackknife"
+    # finite differences or roots
     assert float(found.p_value) == pytest.approx(stats.t.sf(t, explicit_df(target, ids)), rel=1e-9)
     assert chance_test(scores, target, groups=[0] * 150).p_value.isnan()
 

@@ -69,13 +69,14 @@ def test_terms_are_derivatives_in_the_weight_of_an_item():
         wanted = float(labels[item] * found.slope[item] + found.offset[item])
         group = int((scores >= scores[item]).sum())
         own = float(labels[item] * (labels[item] - labels[item] ** 2 / labels[item]) / group / found.total)
-        assert wanted + own == pytest.approx(slope, abs=1e-7)
+        assert wanted + own == pytest.approx(slope, abs=1e-7)  # finite differences or roots
 
 
 def test_no_noise_is_the_average_precision():
     scores, target = sample()
     found, plain = noisy_average_precision_interval(scores, target), average_precision_interval(scores, target)
     assert float(found.estimate) == pytest.approx(float(plain.estimate), rel=REORDERED)
+    # delta method of one more factor
     assert float(found.standard_error) == pytest.approx(float(plain.standard_error), rel=0.01)
 
 

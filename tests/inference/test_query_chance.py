@@ -105,6 +105,7 @@ def test_undefined_queries_count_as_set():
         values[action] = metric.chance_test(n_resamples=100)
         assert values[action].estimate == pytest.approx(float(metric.compute()), nan_ok=True)
         if action != "nan":
+            # results in float32
             assert values[action].chance_level == pytest.approx(float(metric.chance_level()), rel=1e-6)
     assert values["neg"].p_value == values["pos"].p_value == values["skip"].p_value
     assert values["nan"].p_value.isnan()

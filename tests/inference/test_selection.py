@@ -118,6 +118,7 @@ def test_ends_of_hybrid_solve_the_truncated_normal_distribution(seed):
     for target, end in zip((1 - tail, tail), _hybrid(given, best, alpha), strict=True):
         inside = value - 0.999 * widest, value + 0.999 * widest
         if (share(inside[0]) - target) * (share(inside[1]) - target) < 0:
+            # finite differences or roots
             assert end == pytest.approx(optimize.brentq(lambda x, t=target: share(x) - t, *inside), abs=1e-8)
         else:
             assert abs(end - value) == pytest.approx(widest, rel=2e-3)  # cut at the simultaneous interval
@@ -128,7 +129,7 @@ def test_hybrid_of_a_clear_winner_is_its_own_interval_nearly():
     given = joint([10.0, 0.0, 0.0], np.eye(3), df=math.inf)
     low, high = _hybrid(given, 0, 0.05)
     assert -stats.norm.isf(0.025) * 1.05 < low - 10 < -stats.norm.isf(0.025) * 0.99
-    assert high - 10 == pytest.approx(10 - low, abs=1e-6)
+    assert high - 10 == pytest.approx(10 - low, abs=1e-6)  # results in float32
     assert _selection_errors(given).mean() == pytest.approx(0, abs=REORDERED)
 
 
@@ -157,12 +158,15 @@ def test_selection_errors_by_a_loop_over_draws():
 
 def test_critical_values():
     independent = joint(np.arange(6.0), np.eye(6), df=math.inf)
+    # random draws
     assert independent.critical_value(0.05) == pytest.approx(stats.norm.isf((1 - 0.95 ** (1 / 6)) / 2), abs=0.05)
     together = joint(np.arange(6.0), np.ones((6, 6)), df=8.0)
-    assert together.critical_value(0.05) == pytest.approx(stats.t.isf(0.025, 8), abs=0.1)
+    assert together.critical_value(0.05) == pytest.approx(stats.t.isf(0.025, 8), abs=0.1)  # random draws
     draws = random_joint(3, df=12.0)
     np.testing.assert_allclose(
-        np.corrcoef(draws.draws), draws.covariance / np.outer(draws.errors, draws.errors), atol=0.05
+        np.corrcoef(draws.draws),
+        draws.covariance / np.outer(draws.errors, draws.errors),
+        atol=0.05,  # random draws
     )
 
 
@@ -328,6 +332,7 @@ def test_groups_have_the_covariance_of_the_delete_one_group_jackknife():
     gap, errors = shrunk.logit(), covariance * slopes[:, None] * slopes
     error = (errors[0, 0] + errors[1, 1] - 2 * errors[0, 1]) ** 0.5
     raw = best_of(preds[:2], target, groups=ids.tolist()).adjusted_p_value[0, 1]
+    # results in float32
     assert raw == pytest.approx(2 * stats.t.sf(float((gap[0] - gap[1]).abs() / error) * share**0.5, df), rel=1e-5)
     assert best_of(preds, target, groups=torch.arange(300)).low == pytest.approx(
         float(best_of(preds, target).low), abs=DRAWN
@@ -437,16 +442,17 @@ def scene(shift, seed=0, images=12):
 def test_detectors_have_the_covariance_of_their_replicates():
     metrics = metrics_of(MeanAveragePrecision, [scene(shift) for shift in (3.0, 4.0, 6.0)])
     found = best_of_metrics(metrics, n_resamples=200, correction="holm")
+    # results in float32
     assert found.values.tolist() == pytest.approx([float(x.compute()["map"]) for x in metrics], abs=1e-6)
     pair = metrics[0].compare(metrics[1], n_resamples=200, method="bootstrap-normal")
     raw = 2 * stats.t.sf(float(pair.difference.abs() / pair.standard_error), 11)
     alone = best_of_metrics(metrics[:2], n_resamples=200)
-    assert alone.adjusted_p_value[0, 1] == pytest.approx(raw, rel=1e-6)
+    assert alone.adjusted_p_value[0, 1] == pytest.approx(raw, rel=1e-6)  # results in float32
     assert found.reason == ""
     few = best_of_metrics(metrics_of(MeanAveragePrecision, [scene(x, images=5) for x in (3.0, 4.0)]), n_resamples=50)
     assert "5 images: likely too narrow" in few.reason
     seeded = best_of_metrics(metrics, n_resamples=200, generator=torch.Generator().manual_seed(3))
-    assert seeded.adjusted_p_value[0, 1] == pytest.approx(float(found.adjusted_p_value[0, 1]), abs=0.1)
+    assert seeded.adjusted_p_value[0, 1] == pytest.approx(float(found.adjusted_p_value[0, 1]), abs=0.1)  # random draws
 
 
 def test_metrics_that_differ():
@@ -519,8 +525,8 @@ def test_some_units_suffice():
     assert few._epochs[0].shares.shape == (600,)
     found = few.best()
     assert torch.equal(found.values, every.values)
-    assert found.corrected == pytest.approx(float(every.corrected), abs=0.005)
-    assert found.low == pytest.approx(float(every.low), abs=0.01)
+    assert found.corrected == pytest.approx(float(every.corrected), abs=0.005)  # 600 of 4,000 units
+    assert found.low == pytest.approx(float(every.low), abs=0.01)  # 600 of 4,000 units
 
 
 def test_a_sanity_check_is_dropped_and_other_targets_raise():
@@ -547,7 +553,7 @@ def test_detectors_and_queries_as_epochs():
         assert metric.compute() == pytest.approx(float(metric.metric.compute()["map"]))
         metric.reset()
     wanted = best_of_metrics(metrics_of(MeanAveragePrecision, [scene(shift) for shift in (3.0, 4.0)]))
-    assert metric.best().corrected == pytest.approx(float(wanted.corrected), abs=1e-6)
+    assert metric.best().corrected == pytest.approx(float(wanted.corrected), abs=1e-6)  # results in float32
 
 
 def check_two_ranks(rank):
@@ -560,7 +566,7 @@ def check_two_ranks(rank):
     wanted = best_of(preds, target)
     found = metric.best()
     torch.testing.assert_close(found.values, wanted.values, rtol=0, atol=REORDERED)
-    assert float(found.low) == pytest.approx(float(wanted.low), abs=1e-6)
+    assert float(found.low) == pytest.approx(float(wanted.low), abs=1e-6)  # results in float32
 
 
 def test_epochs_of_two_processes(ranks):

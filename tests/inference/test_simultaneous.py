@@ -101,7 +101,7 @@ def test_classes_have_the_level_of_the_greatest_deviation():
     assert (found.high - found.low).tolist() == pytest.approx((single.high - single.low).tolist(), rel=0.02)
     twice = average_precision_interval(preds[:, [0, 0]], target[:, [0, 0]], simultaneous=True)
     alone = average_precision_interval(preds[:, 0], target[:, 0])
-    assert twice.low.tolist() == pytest.approx([float(alone.low)] * 2, rel=0.01)
+    assert twice.low.tolist() == pytest.approx([float(alone.low)] * 2, rel=0.01)  # random draws
     perfect = torch.stack([target[:, 0].double(), preds[:, 1]], 1)
     edge = average_precision_interval(perfect, target[:, :2], simultaneous=True)
     assert edge.high[0] == 1

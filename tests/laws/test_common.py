@@ -251,7 +251,7 @@ def test_scaled_scores_rank_the_same(row, drawn, expected):
     if not row.any_scores or row.learns:
         pytest.skip("scores from 0 to 1 are expected, or become such, or bins end at round numbers")
     found = whole(row, with_scores(drawn, lambda x: x.double() * 64 - 100))
-    close(drop_images(found, "scores"), drop_images(expected, "scores"))
+    close(drop_images(found, "scores", "score"), drop_images(expected, "scores", "score"))
 
 
 @each_case

@@ -163,6 +163,6 @@ def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
         kind = arrays.take(category, kept)
         running = segments.running_counts(inside)
         counted = arrays.take(running, arrays.take(at, kept) + 1) - arrays.take(arrays.take(running, first), kind)
-        score = segments.as_float64(arrays.take(native(matches.ranked.score), arrays.take(at, kept)))
+        score = arrays.take(native(segments.as_float64(matches.ranked.score)), arrays.take(at, kept))
         columns.append((xp.stack([hit, hit - match], 1), counted, arrays.take(ranking, kind), score))
     return _Pairs(*(arrays.tensor(xp.concatenate(x, -1)) for x in zip(*columns, strict=True)))
