@@ -92,6 +92,13 @@ def test_without_objects_every_number_is_nan():
     assert all(torch.isnan(numbers[name]) for name in ("map", "map_50", "precision", "recall", "f1", "score"))
 
 
+def test_scores_outside_0_to_1_have_no_best_score():
+    target = [{"boxes": BOX, "labels": torch.zeros(1, dtype=torch.int64)}]
+    numbers = voc_mean_average_precision([detections(BOX.tolist(), [1.5])], target, convention="ultralytics")
+    assert numbers["map"] > 0.99
+    assert all(torch.isnan(numbers[name]) for name in ("precision", "recall", "f1", "score"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

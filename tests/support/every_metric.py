@@ -494,10 +494,16 @@ METRICS: dict[str, Row] = {
     "nuscenes": Row(torch_ap.NuScenesMeanAveragePrecision, centres, {"class_metrics": True}),
     "nuscenes_packed": Row(torch_ap.NuScenesMeanAveragePrecision, packed_centres, {"distance_thresholds": 1.5}),
     "ultralytics": Row(
-        torch_ap.VOCMeanAveragePrecision, voc_images, {"convention": "ultralytics", "class_metrics": True}
+        torch_ap.VOCMeanAveragePrecision,
+        voc_images,
+        {"convention": "ultralytics", "class_metrics": True},
+        any_scores=False,
     ),
     "ultralytics_matched": Row(
-        torch_ap.VOCMeanAveragePrecision, voc_images, {"convention": "ultralytics-8.3", "match": "update"}
+        torch_ap.VOCMeanAveragePrecision,
+        voc_images,
+        {"convention": "ultralytics-8.3", "match": "update"},
+        any_scores=False,
     ),
     "voc_40_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "40-point"}),
     "voc_101_point": Row(torch_ap.VOCMeanAveragePrecision, voc_images, {"interpolation": "101-point"}),

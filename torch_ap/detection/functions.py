@@ -238,7 +238,7 @@ def voc_mean_average_precision(
         class without ground truths; ``classes`` (K,) int32, or int64 for larger labels; all of them 0-d for one
         class or threshold. With a ``convention`` also ``map_50``, ``map_75``, and ``precision``, ``recall`` and ``f1``
         (means over classes) at ``score``, the score with the highest smoothed mean F1 at the IoU threshold 0.5 (or the
-        lowest); with ``class_metrics`` each of them as ``..._per_class``.
+        lowest), NaN if a score is outside [0, 1]; with ``class_metrics`` each of them as ``..._per_class``.
 
     Raises:
         ValueError: for an invalid argument, with image and key.

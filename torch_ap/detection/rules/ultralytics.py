@@ -84,7 +84,8 @@ class UltralyticsSettings(VocSettings):
     def score_curves(self, matches: Matches) -> Tensor:
         """Return precision and recall of each class at 1,000 scores from 0 to 1: (2, K, 1000) float64.
 
-        Between the scores of two detections, both are linear. NaN for classes without ground truths.
+        Between the scores of two detections, both are linear. NaN for classes without ground truths, and for all
+        classes if a score is outside [0, 1], where the curves do not contain the best score.
         """
         ranking = matches.rankings(0, threshold_index(None, self.thresholds))
         assert ranking.score is not None
@@ -98,6 +99,8 @@ class UltralyticsSettings(VocSettings):
         scores, hits, items, offsets, relevant = (x.cpu().numpy() for x in columns)
         curves = np.zeros((2, len(relevant), len(_SCORES)))
         curves[:, relevant == 0] = np.nan
+        if len(scores) and not (scores.min() >= 0 and scores.max() <= 1):
+            return torch.full(curves.shape, torch.nan, dtype=torch.float64, device=matches.at.device)
         for number in np.flatnonzero((relevant > 0) & (np.diff(offsets) > 0)):
             part = slice(offsets[number], offsets[number + 1])
             curves[0, number] = np.interp(-_SCORES, -scores[part], hits[part] / items[part], left=1)
