@@ -208,3 +208,7 @@ class VOCMeanAveragePrecision(VocMetric):
     @property
     def _usual_settings(self) -> Mapping[str, Any]:
         return {"sigmas": VocSettings.sigmas}
+
+    def _stored_settings(self) -> dict[str, Any]:
+        determined = () if self.convention is None else ("interpolation", "inclusive_pixels", "strict")
+        return {name: value for name, value in super()._stored_settings().items() if name not in determined}
