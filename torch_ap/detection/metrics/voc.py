@@ -210,5 +210,8 @@ class VOCMeanAveragePrecision(VocMetric):
         return {"sigmas": VocSettings.sigmas}
 
     def _stored_settings(self) -> dict[str, Any]:
-        determined = () if self.convention is None else ("interpolation", "inclusive_pixels", "strict")
-        return {name: value for name, value in super()._stored_settings().items() if name not in determined}
+        stored = super()._stored_settings()
+        if self.convention is None:
+            return stored
+        determined = ("interpolation", "inclusive_pixels", "strict")
+        return {name: x for name, x in stored.items() if name not in determined} | {"convention": self.convention}
