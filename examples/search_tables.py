@@ -20,7 +20,7 @@ It prints:
     P@10     euclidean     0.9153*   0.8897    0.9347          -
     P@10     8 components  0.8767    0.8469    0.9007  1.205e-06
     9,215 of the 30,000 documents of `cosine` have no judgement, and are not relevant
-    `euclidean` has tied scores in 216 queries, where the order of the documents' names decides between relevant and other documents: descending as text, so that 'd9' precedes 'd10'
+    `euclidean` has tied scores in 216 queries, where the order of the documents' names decides between relevant and other documents: descending as text, so that 'd9' precedes 'd10': AP@100 is 0.4245, in other orders 0.4244 to 0.4247, on average 0.4245; nDCG@10 is 0.9251, in other orders 0.9244 to 0.9251, on average 0.9248; P@10 is 0.9153, in other orders 0.9147 to 0.9153, on average 0.9150
     8,929 of the 30,000 documents of `euclidean` have no judgement, and are not relevant
     9,440 of the 30,000 documents of `8 components` have no judgement, and are not relevant
     AP@100: divided by all relevant documents (`denominator='relevant'`)

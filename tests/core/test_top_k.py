@@ -29,9 +29,8 @@ FUNCTIONS = {
     "auroc": functional.retrieval_auroc,
     "normalized_dcg": functional.retrieval_normalized_dcg,
 }
-KIN = [
-    x for name in retrieval.__all__ if issubclass(x := getattr(retrieval, name), QueryMetric) and x is not QueryMetric
-]
+PUBLIC = [getattr(retrieval, name) for name in retrieval.__all__]
+KIN = [x for x in PUBLIC if isinstance(x, type) and issubclass(x, QueryMetric) and x is not QueryMetric]
 CLASSES = [x for x in KIN if x is not retrieval.RetrievalRPrecision]
 
 

@@ -201,6 +201,7 @@ LVIS = {
     "diagnose": ({"diagnose": False}, no_detections),
 }
 VOC = {
+    "convention": ({"convention": "ultralytics"}, voc_images),
     "box_format": ({"box_format": "cxcywh"}, voc_images),
     "iou_thresholds": ({"iou_thresholds": 0.3}, voc_images),
     "interpolation": ({"interpolation": "11-point"}, voc_images),

@@ -18,7 +18,7 @@ KEYS = {"map", "map_low", "map_high", "map_chance"}
 KIN = [
     kind
     for kind in (getattr(retrieval, name) for name in retrieval.__all__)
-    if issubclass(kind, QueryMetric) and kind is not QueryMetric
+    if isinstance(kind, type) and issubclass(kind, QueryMetric) and kind is not QueryMetric
 ]
 CUT = {"RetrievalRPrecision": {}, "RetrievalHitRate": {"top_k": 1}}
 

@@ -76,7 +76,7 @@ def average_precision_at_k_interval(
         >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
         >>> found = average_precision_at_k_interval(preds, target, 16)
         >>> [round(float(x), 1) for x in (found.low, found.estimate, found.high)]
-        [0.2, 0.7, 0.9]
+        [0.3, 0.7, 0.9]
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)

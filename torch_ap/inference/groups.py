@@ -33,9 +33,9 @@ Example:
     >>> groups = Groups.from_ids(torch.tensor([7, 7, 7, 8, 8, 9]))
     >>> values = without_each_group(from_scores(scores, relevant), scores, relevant, groups)
     >>> values
-    tensor([0.8333, 0.7222, 0.8056], dtype=torch.float64)
+    tensor([0.8333, 0.8056, 0.8056], dtype=torch.float64)
     >>> standard_error(values), groups.degrees_of_freedom(relevant)
-    (tensor(0.0674, dtype=torch.float64), 0.7999999999999998)
+    (tensor(0.0185, dtype=torch.float64), 1.0)
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence

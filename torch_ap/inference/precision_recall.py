@@ -122,7 +122,7 @@ def recall_at_k_interval(
         >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
         >>> found = recall_at_k_interval(preds, target, 10)
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
-        [0.343, 0.533, 0.715]
+        [0.287, 0.533, 0.755]
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve, cut, reason = _validate_cut(preds, target, top_k, confidence_level, design, method)
@@ -224,7 +224,7 @@ def precision_at_k_interval(
         >>> preds, target = torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20)
         >>> found = precision_at_k_interval(preds, target, 10)
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
-        [0.488, 0.8, 0.944]
+        [0.4, 0.8, 0.968]
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve, cut, reason = _validate_cut(preds, target, top_k, confidence_level, design, method)

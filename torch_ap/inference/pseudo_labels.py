@@ -50,7 +50,7 @@ def average_precision_of_pseudo_labels(scores: Tensor, labels: Tensor) -> Pseudo
         scores: (N,) no NaN.
         labels: (N,) float64 pseudo-labels, any finite numbers.
     """
-    distinct, group = order.dense_ranks(scores)
+    distinct, group = order.dense_ranks(order.keys(scores))
     group = len(distinct) - 1 - group  # the best first
     zero = labels.new_zeros(len(distinct))
     d, squares, items = (zero.index_add(0, group, x) for x in (labels, labels**2, torch.ones_like(labels)))

@@ -43,7 +43,7 @@ def precision_recall_gain(curves: Curves, *, ax: "Axes | None" = None, class_nam
         >>> ranking = binary_curve(torch.tensor([0.9, 0.8, 0.7, 0.6]), torch.tensor([1, 0, 1, 0]), name="model")
         >>> ax = plot.precision_recall_gain(ranking, ax=Figure().subplots())
         >>> ax.get_legend().get_texts()[0].get_text()
-        '0.500  model'
+        '0.250  model'
     """
     ranked = curves_of(curves, class_names)
     is_new, ax = ax is None, style.axes_of(ax)

@@ -262,8 +262,10 @@ def load(data: bytes) -> Any:
         >>> metric = torch_ap.BinaryAveragePrecision(ties="expected")
         >>> metric.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]))
         >>> loaded = torch_ap.load(metric.to_bytes())
-        >>> loaded.ties, loaded.compute()
-        ('expected', tensor(0.8333))
+        >>> loaded
+        BinaryAveragePrecision(thresholds=None, normalization=None, ties='expected')
+        >>> loaded.compute()
+        tensor(0.8333)
     """
     header, _, data = _read_header(data)
     settings, name = header.get("settings", "an earlier version wrote it"), header["class"]

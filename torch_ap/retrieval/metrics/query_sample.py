@@ -203,7 +203,7 @@ def confidence_interval(
         >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]).repeat(24, 1), targets)
         >>> interval = metric.confidence_interval(groups={query: query // 2 for query in range(24)})
         >>> round(float(interval.low), 4), round(float(interval.high), 4)
-        (0.6122, 0.8122)
+        (0.5896, 0.7478)
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     return interval_of(self, confidence_level, method, resampling, groups=groups)
