@@ -214,7 +214,7 @@ def voc_mean_average_precision(
         convention: None for VOC's rules. "ultralytics" for the numbers that Ultralytics (YOLO) 8.4.190 prints: a
             detection takes the *free* ground truth with the highest IoU, the IoU of boxes is float32 without the
             pixels of the corners, there are no difficult ground truths and no crowds (both are left out), and AP is
-            the area of :func:`torch_ap.core.measures.interpolation.ultralytics_precision`. "ultralytics-8.3" for
+            the area of ``torch_ap.core.measures.interpolation.ultralytics_precision``. "ultralytics-8.3" for
             versions up to 8.3: VOC's matching, and a line from the last point of the curve to (1, 0). Scores must be
             in [0, 1] for precision and recall. The limits of its non-maximum suppression, 300 detections per image
             with scores of at least 0.001, are not applied. ``iou_type`` must be "bbox", "segm", "precomputed" or a

@@ -361,7 +361,7 @@ def compare_rankings(
             misses were fixed).
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
             items. Requires ``design="iid"`` and method "logit", "jackknife" or "influence". The differences without
-            each group replace the differences of items, and k is min(G, G_+, G_-), see
+            each group replace the differences of items, and k is ``min(G, G_+, G_-)``, see
             :mod:`torch_ap.inference.groups`. "logit" uses the delete-one-group values up to 500 groups, the linearized
             values beyond. For 10 to 200 groups it rejected .008 to .050 at 5%, "jackknife" .010 to .058, "influence"
             .038 to .077, and tests of independent items .055 to .460 (400 repetitions).

@@ -275,7 +275,7 @@ def confidence_interval(
             with ``per_class``.
         groups: the group of each image, such as its video, scene or patient, by image: the ``sample_ids`` of
             ``update``, or without them the number of the image. Images of a group may depend on each other. The method
-            is the jackknife of :func:`torch_ap.detection.inference.resampled.group_interval`.
+            is the jackknife of ``torch_ap.detection.inference.resampled.group_interval``.
 
     Example:
         >>> import torch
