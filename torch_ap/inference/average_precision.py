@@ -120,7 +120,7 @@ def average_precision_interval(
 
     "dirichlet" draws random weights of all items, and of pseudo-items beyond the ends of the ranking: see
     :mod:`torch_ap.inference.dirichlet`. It stays in [0, 1], exists for one hit, one miss and AP = 1, and is the method
-    for ``prevalence`` and ``sampling_weights``, where the other methods cover .21 to .93. ``reason`` then contains the
+    for ``prevalence`` and ``sampling_weights``, where the delta method fails. ``reason`` then contains the
     effective number of misses above the median hit, (sum of w)^2 / sum of w^2; with fewer than 5, the interval is
     nearly [0, 1]. For plain samples it is wider than "influence" if AP is high, and it undercovers for rankings at
     chance level with 1% hits.

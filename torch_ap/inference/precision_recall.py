@@ -55,7 +55,7 @@ def recall_at_k_interval(
 
     Method "dirichlet", the default of design "iid", draws weights of the items and cuts the ranking at the share k / n
     of their sum, see :mod:`torch_ap.inference.dirichlet`. It also covers on a cliff of the curve, where a good ranker
-    has nearly all hits above a rank k near m. There "delta-wilson" covers as little as .775 of 95%.
+    has nearly all hits above a rank k near m. There "delta-wilson" covers far less than nominal.
 
     Method "delta-wilson", for design "stratified" and for k = N, is the delta method in Wilson's form:
 
@@ -158,7 +158,7 @@ def precision_at_k_interval(
 
     Method "dirichlet", the default of design "iid", draws weights of the items and cuts the ranking at the share k / n
     of their sum, see :mod:`torch_ap.inference.dirichlet`. It also covers on a cliff of the curve, where a good ranker
-    has nearly all hits above a rank k near m. There "delta-wilson" covers as little as .775 of 95%.
+    has nearly all hits above a rank k near m. There "delta-wilson" covers far less than nominal.
 
     Method "delta-wilson", for design "stratified" and for k = N, is the delta method in Wilson's form:
 
