@@ -21,8 +21,11 @@ class Table:
         head: names of the columns.
         rows: cells of each row; NaN for undefined numbers.
         forms: formats of columns of numbers, by name; ".3f" for the others.
-        sortable: whether a reader can sort the rows.
+        sortable: whether a reader can sort, search and filter the rows.
         summary: text that hides the table until a reader opens it, in HTML; "" for an open table.
+        order: the column by which the rows are sorted, and "ascending" or "descending"; empty for no order.
+        opens: name of the widget that shows the details of a row; "" for none.
+        keys: what the widget receives to show each row, for tables that open a widget.
     """
 
     head: Sequence[str]
@@ -30,6 +33,9 @@ class Table:
     forms: Mapping[str, str] = field(default_factory=dict)
     sortable: bool = False
     summary: str = ""
+    order: tuple[str, str] = ("", "")
+    opens: str = ""
+    keys: Sequence[int] = ()
 
     def text(self, column: int, cell: Cell) -> str:
         """Return a cell for people."""
@@ -50,14 +56,33 @@ class Picture:
         caption: sentence below the picture.
         draw: draws on axes of matplotlib.
         size: width and height in inches.
+        chart: the same curves as data for `page.chart` of `static/page.js`; None for a picture without hover.
     """
 
     caption: str
     draw: Callable[[Any], object]
     size: tuple[float, float] = (6.4, 4.2)
+    chart: Mapping[str, Any] | None = None
 
 
-Part: TypeAlias = str | Table | Picture
+@dataclass(frozen=True)
+class Widget:
+    """An interactive element of a page in HTML.
+
+    Attributes:
+        name: name of the script `static/NAME.js`, which registers a function under this name (see `static/page.js`).
+        data: second argument of the function, as for `json.dumps`; NaN becomes null. The page escapes texts.
+        parts: content for all forms, which is complete without the script.
+        html: further content for readers without JavaScript, with escaped names.
+    """
+
+    name: str
+    data: Any
+    parts: Sequence["Part"] = ()
+    html: str = ""
+
+
+Part: TypeAlias = str | Table | Picture | Widget
 
 
 @dataclass(frozen=True)
@@ -119,23 +144,39 @@ class Content:
 
 
 def sorted_table(
-    head: Sequence[str], rows: Sequence[Sequence[Cell]], units: str, forms: Mapping[str, str]
+    head: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    units: str,
+    forms: Mapping[str, str],
+    *,
+    order: tuple[str, str] | None = None,
+    opens: str = "",
 ) -> tuple[Table, str]:
-    """Return a sortable table by descending second column, and a sentence about omitted rows.
+    """Return a sortable table, and a sentence about omitted rows.
 
     Args:
         head: names of the columns.
         rows: cells of each row; of more than 1,000 rows only the first and the last 500 remain.
         units: name of the rows, in the plural.
         forms: formats of columns.
+        order: column and direction of the order; None for the second column, ascending. NaN comes last.
+        opens: name of the widget that shows a row, by its place in ``rows``.
     """
-    rows = sorted(rows, key=lambda row: (row[1] != row[1], -float(row[1])))
+    column, direction = order or (head[1], "ascending")
+    place, sign = list(head).index(column), 1 if direction == "ascending" else -1
+    keys = sorted(range(len(rows)), key=lambda key: _sort_key(rows[key][place], sign))
     text = ""
-    if len(rows) > _MAX_ROWS:
+    if len(keys) > _MAX_ROWS:
         half = _MAX_ROWS // 2
         text = (
-            f"The {half:,} highest and the {half:,} lowest of {len(rows):,} {units}; the {len(rows) - _MAX_ROWS:,} "
+            f"The first {half:,} and the last {half:,} of {len(keys):,} {units}; the {len(keys) - _MAX_ROWS:,} "
             "between them are left out."
         )
-        rows = [*rows[:half], *rows[-half:]]
-    return Table(head, rows, forms, sortable=True), text
+        keys = [*keys[:half], *keys[-half:]]
+    shown, keys_shown = [rows[key] for key in keys], keys if opens else ()
+    return Table(head, shown, forms, sortable=True, order=(column, direction), opens=opens, keys=keys_shown), text
+
+
+def _sort_key(cell: Cell, sign: int) -> tuple[bool, float]:
+    number = float(cell)
+    return number != number, sign * number

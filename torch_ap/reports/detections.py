@@ -111,7 +111,7 @@ def _threshold_section(numbers: Mapping[str, Mapping[str, float]], metrics: Mapp
         "AP over IoU thresholds, by the size of objects: a line that falls early means loose boxes.",
         lambda ax: plot.iou_thresholds(drawn, ax=ax, areas=["all"] if has_other else None),
     )
-    table = Table(["", *(numbers if has_other else ("value",))], rows)
+    table = Table(["number", *(numbers if has_other else ("value",))], rows)
     return Section("IoU thresholds and sizes", [picture, table])
 
 
@@ -120,7 +120,7 @@ def _error_section(metrics: Mapping[str, Any]) -> Section:
     errors = {name: diagnosis.errors(metric) for name, metric in metrics.items()}
     (first, *others) = errors.values()
     prefixes = [f"{name}: " for name in errors] if others else [""]
-    head = ["", "what it is", *(f"{prefix}{x}" for prefix in prefixes for x in ("cost", "errors"))]
+    head = ["kind", "what it is", *(f"{prefix}{x}" for prefix in prefixes for x in ("cost", "errors"))]
     rows: list[list[Cell]] = []
     for kind, meaning in _KINDS.items():
         numbers = [(float(getattr(x, kind)), int(x.counts[kind])) for x in errors.values()]

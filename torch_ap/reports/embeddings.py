@@ -50,5 +50,10 @@ def _rank_section(results: Mapping[str, EmbeddingRetrieval]) -> Section:
         if has_other:
             ax.legend()
 
-    picture = Picture("The share of queries with a relevant item among the first k.", draw)
+    series = [{"name": name if has_other else "", "x": _RANKS, "y": x.cmc.tolist()} for name, x in results.items()]
+    picture = Picture(
+        "The share of queries with a relevant item among the first k.",
+        draw,
+        chart={"x": "k", "y": "rank-k (CMC)", "log": True, "series": series},
+    )
     return Section("At rank k", [picture, Table(head, rows, summary=AS_NUMBERS)])

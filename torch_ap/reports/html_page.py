@@ -1,10 +1,22 @@
-"""Report as one page of HTML with its style, pictures and script.
+"""Report as one page of HTML with its style, pictures, data and scripts.
 
-Pictures are SVG in the colours of the page, light or dark, and with distinct ids.
+Everything that a reader needs is in the page without scripts; scripts add what moves. A section adds
+
+- static content as parts of a :class:`Section`, or as the ``html`` of a :class:`Widget`;
+- data as the ``data`` of a :class:`Widget`, in the one JSON element of the page;
+- behaviour as ``static/NAME.js`` for a :class:`Widget` with that name, which is included if the page has such a widget;
+- tables that sort, search and filter as :class:`Table` with ``sortable``, or as ``<table class="sortable">``.
+
+Pictures are SVG in the colours of the page, light or dark, and with distinct ids. The content security policy forbids
+every request and every script but those of this package, so that an escaping error could not run a script.
 """
 
+import hashlib
 import io
+import json
+import math
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -12,7 +24,8 @@ from string import Template
 from typing import Any
 
 from torch_ap._version import __version__
-from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Table
+from torch_ap.core.base.messages import escape_unprintable
+from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Table, Widget
 
 _NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
 _INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
@@ -25,15 +38,87 @@ _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "torch_ap",
 }
+_LINE_ENDS = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}  # what could end the element or its lines
 
 
 def document(content: Content) -> str:
     """Return the whole page."""
-    page = Template((files("torch_ap.reports") / "page.html").read_text("utf-8"))
-    return page.substitute(title=escape(content.title), body="\n".join(_body(content)), version=escape(__version__))
+    page = _Page()
+    body = "\n".join(_body(content, page))
+    names = dict.fromkeys(["page", *(x.name for x in page.widgets if x.name != "chart")])  # page.js contains chart
+    scripts = [_static("uPlot.iife.min.js")] * page.has_charts + [_static(f"{name}.js") for name in names]
+    data = f'<script type="application/json" id="data">{_json([x.data for x in page.widgets])}</script>'
+    return Template(_static("page.html")).substitute(
+        title=escape(content.title),
+        policy=_policy(scripts),
+        style=_static("uPlot.min.css") * page.has_charts + _static("page.css"),
+        body=body,
+        scripts="\n".join([data, *(f"<script>{x}</script>" for x in scripts)]),
+        version=escape(__version__),
+    )
 
 
-def _body(content: Content) -> Iterator[str]:
+class _Page:
+    """What the parts of a page share.
+
+    Attributes:
+        pictures: number of pictures so far.
+        widgets: widgets so far.
+        has_charts: whether a picture or widget draws charts.
+    """
+
+    def __init__(self) -> None:
+        self.pictures, self.widgets, self.has_charts = 0, list[Widget](), False
+
+    def part(self, part: Part) -> str:
+        """Return the HTML of a part."""
+        if isinstance(part, Picture):
+            return self._figure(part)
+        if isinstance(part, Widget):
+            return self._element(part, "".join(map(self.part, part.parts)) + part.html)
+        return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
+
+    def _figure(self, picture: Picture) -> str:
+        self.pictures += 1
+        caption = f"<figcaption>{escape(picture.caption)}</figcaption>"
+        figure = f'<figure tabindex="0">{_svg_of(picture, self.pictures)}{caption}</figure>'
+        return figure if picture.chart is None else self._element(Widget("chart", picture.chart), figure)
+
+    def _element(self, widget: Widget, html: str) -> str:
+        self.widgets.append(widget)
+        self.has_charts = True
+        return f'<div data-widget="{escape(widget.name)}" data-place="{len(self.widgets) - 1}">{html}</div>'
+
+
+def _static(name: str) -> str:
+    return (files("torch_ap.reports") / "static" / name).read_text("utf-8")
+
+
+def _policy(scripts: list[str]) -> str:
+    """Return a content security policy for the scripts of the page."""
+    digests = (b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in scripts)
+    allowed = " ".join(f"'sha256-{x}'" for x in digests)
+    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
+
+
+def _json(data: Any) -> str:
+    """Return JSON for an element of HTML, without NaN, infinities and invisible characters."""
+    text = json.dumps(_clean(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return re.sub("[<\u2028\u2029]", lambda match: _LINE_ENDS[match[0]], text)
+
+
+def _clean(data: Any) -> Any:
+    """Return the data with None for numbers that are not finite, and texts with escapes for invisible characters."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, str):
+        return escape_unprintable(data)
+    if isinstance(data, dict):
+        return {_clean(name): _clean(x) for name, x in data.items()}
+    return [_clean(x) for x in data] if isinstance(data, list | tuple) else data
+
+
+def _body(content: Content, page: _Page) -> Iterator[str]:
     head = content.headline
     yield f"<header><h1>{escape(content.title)}</h1>{_headline(head, content.systems[1])}</header>"
     yield f'<p class="convention">{escape(content.convention)}</p>'
@@ -46,9 +131,8 @@ def _body(content: Content) -> Iterator[str]:
     if content.warnings:
         items = "".join(f"<li>{escape(x)}</li>" for x in content.warnings)
         yield f'<section class="warnings"><h2>Warnings</h2><ul>{items}</ul></section>'
-    pictures = iter(range(1, 1 << 30))
     for section in content.sections:
-        parts = "".join(_part_html(x, pictures) for x in section.parts)
+        parts = "".join(map(page.part, section.parts))
         yield f"<section><h2>{escape(section.title)}</h2>{parts}</section>"
     yield f'<p class="source"><code>{escape(content.source)}</code></p>'
 
@@ -90,33 +174,26 @@ def _scale(head: Headline, other: str) -> str:
     return f'<svg class="scale" height="54" aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def _part_html(part: Part, pictures: Iterator[int]) -> str:
-    if isinstance(part, Picture):
-        svg = _svg_of(part, next(pictures))
-        return f"<figure>{svg}<figcaption>{escape(part.caption)}</figcaption></figure>"
-    return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
-
-
 def _table(table: Table) -> str:
     places = range(len(table.head))
     texts = [' class="text"' if table.is_text(place) else "" for place in places]
     head = "".join(_head(table, place, texts[place]) for place in places)
+    keys = [f' data-key="{key}"' for key in table.keys] or [""] * len(table.rows)
     rows = "".join(
-        f"<tr>{''.join(_cell(table, place, cell, texts[place]) for place, cell in enumerate(row))}</tr>\n"
-        for row in table.rows
+        f"<tr{key}>{''.join(_cell(table, place, cell, texts[place]) for place, cell in enumerate(row))}</tr>\n"
+        for key, row in zip(keys, table.rows, strict=True)
     )
     kind = ' class="sortable"' if table.sortable else ""
-    inner = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
+    opens = f' data-opens="{escape(table.opens)}"' if table.opens else ""
+    inner = f"<table{kind}{opens}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
     block = f'<div class="wide" tabindex="0">{inner}</div>'
     return f"<details><summary>{escape(table.summary)}</summary>{block}</details>" if table.summary else block
 
 
 def _head(table: Table, place: int, kind: str) -> str:
-    name = escape(table.head[place])
-    if not table.sortable:
-        return f'<th scope="col"{kind}>{name}</th>'
-    order = "descending" if place == 1 else "none"  # the order of the rows
-    return f'<th scope="col"{kind} aria-sort="{order}"><button type="button">{name}</button></th>'
+    name, (column, order) = table.head[place], table.order
+    sort = f' aria-sort="{order}"' if order and name == column else ""
+    return f'<th scope="col"{kind}{sort}>{escape(name)}</th>'
 
 
 def _cell(table: Table, place: int, cell: Cell, kind: str) -> str:

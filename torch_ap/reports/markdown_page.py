@@ -1,9 +1,9 @@
 """Report as Markdown, without pictures."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from torch_ap.reports.content import Content, Headline, Picture, Table
+from torch_ap.reports.content import Content, Headline, Part, Picture, Table, Widget
 
 
 def document(content: Content) -> str:
@@ -19,14 +19,19 @@ def _lines(content: Content) -> Iterator[str]:
     if content.warnings:
         yield from ("## Warnings", "", *(f"- {_plain(x)}" for x in content.warnings), "")
     for section in content.sections:
-        parts = [
-            list(_table(x)) if isinstance(x, Table) else [_plain(x)]
-            for x in section.parts
-            if not isinstance(x, Picture)
-        ]
+        parts = list(_parts(section.parts))
         if parts:
             yield from (f"## {_plain(section.title)}", "", *(line for part in parts for line in (*part, "")))
     yield f"`{content.source.replace('`', '')}`"
+
+
+def _parts(parts: Sequence[Part]) -> Iterator[list[str]]:
+    """Yield the lines of each part that is no picture."""
+    for part in parts:
+        if isinstance(part, Widget):
+            yield from _parts(part.parts)
+        elif not isinstance(part, Picture):
+            yield list(_table(part)) if isinstance(part, Table) else [_plain(part)]
 
 
 def _headline(head: Headline, other: str) -> str:
