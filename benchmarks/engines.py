@@ -57,7 +57,8 @@ def on_ray(folder: Path) -> Iterator[tuple[Any, Any, Callable[[], Any]]]:
 
     from torch_ap.engines import ray as module
 
-    ray.init(num_cpus=PROCESSES, include_dashboard=False, log_to_driver=False)
+    keep = {"idle_worker_killing_time_threshold_ms": 600_000}  # default 1,000, after which a task imports torch again
+    ray.init(num_cpus=PROCESSES, include_dashboard=False, log_to_driver=False, _system_config=keep)
     ray.data.DataContext.get_current().enable_progress_bars = False
     data = ray.data.read_parquet(str(folder))
     yield module, data, lambda: data.sum("score")  # `count` reads only the metadata of the files

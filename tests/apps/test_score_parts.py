@@ -52,6 +52,26 @@ def whole(tmp_path):
     return path
 
 
+def test_a_baseline_in_parts(parts, result, tmp_path, monkeypatch):
+    rows = pa.concat_tables([table().slice(1500), table().slice(0, 1500)])  # in the order of the names of the parts
+    mine = rows.set_column(0, "score", pa.array(np.flip(rows["score"].to_numpy())))
+    pq.write_table(rows, tmp_path / "whole.parquet")
+    pq.write_table(mine, path := tmp_path / "mine.parquet")
+    monkeypatch.chdir(tmp_path)
+
+    def difference(baseline):
+        compared = result(path, "--baseline", baseline)[1]["ap"]["compared"]
+        assert compared.pop("baseline") == baseline
+        return compared
+
+    expected = difference("whole.parquet")
+    assert expected["difference"]
+    for baseline in ("parts/", "parts/**/part-*.parquet", f"file://{parts}"):
+        assert difference(baseline) == expected, baseline
+    pq.write_table(mine.append_column("parts", rows["score"]), path)
+    assert difference("parts") == expected  # the column, not the folder
+
+
 def test_folders_patterns_and_lists_are_one_table(parts, whole, result):
     expected = result(whole)
     assert expected[0] == 3000

@@ -1,6 +1,8 @@
 """Dask, Ray and Spark return the results of one process."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -190,6 +192,20 @@ def check_repeated_tasks(engine, folder):
         found = job.finish(engine.reduce(data, job, columns.names))
         assert flag.exists()
         assert_same(found, in_memory(AP(bins="adaptive"), SMALL, "score", "label"))
+
+
+def check_example_of_the_page(engine):
+    """Run the block of docs/scale.md that imports this engine."""
+    page = (Path(torch_ap.__file__).parents[1] / "docs" / "scale.md").read_text()
+    name = engine.module.__name__.rpartition(".")[2]
+    (block,) = (x for x in re.findall(r"^```py\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if f"on_{name}\n" in x)
+    names = {"data": engine.data(engines.split(SMALL, SMALL_SIZES)), "torch": torch, "torch_ap": torch_ap}
+    names |= {"logits": tensors(SMALL, "score")[0], "target": tensors(SMALL, "label")[0]}  # of the page's first block
+    exec(block, names)
+    if name != "dask":  # whose block is run with its printed results, too
+        bounds, exact = names["bounds"], names["exact"].double()  # rounded to float32
+        assert bounds.low - 1e-7 <= exact <= bounds.high + 1e-7
+        assert torch.equal(names["value"], names["metric"].compute())
 
 
 CHECKS = {name: check for name, check in vars().items() if name.startswith("check_")}

@@ -1,6 +1,7 @@
 """Measures, columns and metrics of ``torch-ap score`` and ``torch-ap report``, from their arguments."""
 
 import argparse
+import glob
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -152,7 +153,7 @@ def _check_class_options(args: argparse.Namespace) -> None:
     for name in ("group", "pos_label"):
         if getattr(args, name) is not None:
             raise ValueError(f"{option_of(name)} is for one column of scores, not for one per class")
-    if args.baseline is not None and not Path(args.baseline).is_file():
+    if args.baseline is not None and not is_file(args.baseline):
         raise ValueError(f"{args.baseline}: --baseline of classes must be a file with the same columns")
 
 
@@ -163,8 +164,12 @@ def baseline_table(args: argparse.Namespace, table: tables.Table) -> tables.Tabl
 
 
 def is_file(name: str | None) -> bool:
-    """Whether a baseline is a file instead of a column."""
-    return name is not None and (name == STANDARD_INPUT or Path(name).is_file())
+    """Whether a baseline is a file instead of a column: also a pattern of files, a URI, or a folder with "/"."""
+    if name is None:
+        return False
+    if Path(name).is_dir():
+        return "/" in name  # a column can have the name of a folder
+    return name == STANDARD_INPUT or "://" in name or Path(name).exists() or bool(glob.glob(name, recursive=True))  # noqa: PTH207
 
 
 def _read_baseline(args: argparse.Namespace, table: tables.Table, columns: Columns) -> Columns | None:

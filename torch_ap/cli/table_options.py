@@ -21,8 +21,9 @@ _TARGET = (
     "score columns, or numbers from 0. Labels: as many columns as --preds, of 0 and 1"
 )
 _BASELINE = (
-    "another system to compare with: a column of FILE with its scores, or a file with the same columns and rows in the "
-    "same order (with --group in any order). Adds the difference FILE minus OTHER, its interval and its p-value"
+    "another system to compare with: a column of FILE with its scores, or a file, folder/, pattern or URI with the "
+    "same columns and rows in the same order (with --group in any order). Adds the difference FILE minus OTHER, its "
+    "interval and its p-value"
 )
 _BEST = (
     "treat the columns of --preds as systems with the same targets: which is the best, its value corrected for the "

@@ -1,7 +1,6 @@
 """Metrics of data sets of Ray Data, computed by its tasks (``pip install 'ray[data]'``)."""
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 from torch import Tensor
@@ -19,7 +18,7 @@ _STATE = "state"
 def aggregate(
     data: Any, metric: Any, preds: Names, target: Names, *, group: str | None = None, weights: str | None = None
 ) -> Any:
-    """Return a metric with the rows of all blocks: ``map_batches``, and a merge of the states as they arrive.
+    """Return a metric with the rows of all blocks: ``map_batches``, and an aggregation of the states.
 
     Args:
         data: a ``ray.data.Dataset``.
@@ -99,13 +98,21 @@ def evaluate_queries(data: Any, measures: Names, preds: str, target: str, query:
 def _reduce(data: Any, job: Job) -> bytes:
     """Return the merged result of all blocks."""
     import pyarrow
+    from ray.data.aggregate import AggregateFn
 
     def partial(rows: Any) -> Any:
         return pyarrow.table({_STATE: pyarrow.array([job.partial(rows.to_batches(), _block_name())], "binary")})
 
+    def merge(first: bytes, second: bytes) -> bytes:
+        return job.merge(first, second) if first and second else first or second
+
+    def add(state: bytes, row: Any) -> bytes:
+        return merge(state, row[_STATE])
+
     with task_errors():
-        states = (row[_STATE] for row in _map_blocks(data, partial).iter_rows())
-        return reduce(job.merge, states, job.partial([], ""))
+        states = _map_blocks(data, partial)
+        merged = states.aggregate(AggregateFn(init=lambda _: b"", accumulate_row=add, merge=merge, name=_STATE))
+    return merged[_STATE] or job.partial([], "")
 
 
 def _map_blocks(data: Any, function: Callable[[Any], Any]) -> Any:
