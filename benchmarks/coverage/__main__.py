@@ -13,8 +13,11 @@ from benchmarks.coverage import (
     band,
     best,
     chance,
+    chance_of_queries,
+    cliffs,
     cuts,
     detectors,
+    differences,
     equals,
     few_hits,
     few_misses,
@@ -36,9 +39,10 @@ from benchmarks.coverage.tasks import Options, run_all
 _PARTS = {
     "rankings": rankings, "averages": averages, "perfect": perfect, "few-hits": few_hits, "few-misses": few_misses,
     "weighted": weighted, "simultaneous": simultaneous, "labels": labels,
-    "band": band, "at-rank": at_rank,
+    "band": band, "at-rank": at_rank, "cliffs": cliffs,
     "thresholds": thresholds, "operating-points": operating_points,
-    "chance": chance, "systems": systems, "best": best, "planning": planning, "queries": queries, "images": images,
+    "chance": chance, "chance-of-queries": chance_of_queries, "systems": systems, "differences": differences,
+    "best": best, "planning": planning, "queries": queries, "images": images,
     "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them
