@@ -86,7 +86,8 @@ def test_long_rankings_are_sampled_below_the_first_hits(monkeypatch):
     scores = torch.randn(20_000, generator=generator) + target + torch.randn(40, generator=generator)[ids]
     curve, own = from_scores(scores, target), Groups.from_ids(ids)
     sampled = without_each_group(curve, scores, target, own)
-    monkeypatch.setattr(groups, "_EXACT_ENTRIES", 1 << 20)
+    monkeypatch.setattr(groups, "_FEWEST_EXACT", 1 << 20)
+    monkeypatch.setattr(groups, "_MOST_EXACT", 1 << 20)
     exact = without_each_group(curve, scores, target, own)
     assert not torch.equal(sampled, exact)
     # the ratio of the standard errors, as documented

@@ -255,12 +255,11 @@ def _grouped_p_value(scores: Tensor, relevant: Tensor, groups: Groups, ap: float
     """Return the one-sided p-value of logit(AP) - logit(E(AP)) by the values without each group, and the reason."""
     from scipy.special import stdtr
 
-    curve, df = builders.from_scores(scores, relevant), groups.degrees_of_freedom(relevant)
+    curve, hits = builders.from_scores(scores, relevant), groups.hits(relevant)
+    df = groups.degrees_of_freedom(hits)
     if df < 1:
         return math.nan, grouped.NO_SPREAD
-    hits = groups.sums(relevant.long())
-    sizes = groups.sums(torch.ones_like(groups.ids))
-    left = zip((len(relevant) - sizes).tolist(), (hits.sum() - hits).tolist(), strict=True)
+    left = torch.stack([len(relevant) - groups.sizes, hits.sum() - hits], 1).long().tolist()
     chance = torch.tensor([float(random_average_precision(n, m).mean) for n, m in left], dtype=torch.float64)
     values = grouped.without_each_group(curve, scores, relevant, groups).cpu().to(torch.float64)
     error = float(grouped.standard_error(torch.logit(values) - torch.logit(chance)))

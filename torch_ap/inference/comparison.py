@@ -93,8 +93,8 @@ class PairedGroups:
         method = grouped.DEFAULT if method == "logit" else method
         systems = zip(curves, scores, strict=True)
         self.values = [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
-        self.df = groups.degrees_of_freedom(relevant)
-        self.hit_groups = (groups.sums(relevant.long()) > 0).sum()
+        hits = groups.hits(relevant)
+        self.df, self.hit_groups = groups.degrees_of_freedom(hits), (hits > 0).sum()
 
     def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
         """Return the standard error of a weighted difference of the APs; NaN if the spread is unknown."""

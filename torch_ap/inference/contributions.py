@@ -80,9 +80,10 @@ def group_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, group
         relevant: (N,) bool.
         groups: the groups.
     """
-    df = groups.degrees_of_freedom(relevant)
+    hits = groups.hits(relevant)
+    df = groups.degrees_of_freedom(hits)
     without = without_each_group(curve, scores, relevant, groups)
-    note = grouped.few_groups_reason((groups.sums(relevant.double()) > 0).sum())
+    note = grouped.few_groups_reason((hits > 0).sum())
     return jackknife_contributions(float(average_precision(curve)), without, df, df + 1, note)
 
 

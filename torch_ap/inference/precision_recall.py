@@ -357,7 +357,8 @@ def _grouped_interval(
         share, scale, trials = cut.hits / cut.m, cut.m, cut.m
         terms = terms - share * y
     variance = grouped.standard_error(grouped.linearized_values(share, terms / scale, own)).square()
-    df = own.degrees_of_freedom(relevant)
+    hits = own.hits(relevant)
+    df = own.degrees_of_freedom(hits)
     quantile = student_quantile(confidence_level, share.new_tensor(df))
     undefined = df < 1 or 0 in (int(cut.m), cut.n - int(cut.m)) or (name == "recall" and cut.k == cut.n)
     if undefined:
@@ -369,7 +370,7 @@ def _grouped_interval(
     has_variance = (share > 0) & (share < 1) & (variance > 0)
     trials = torch.where(has_variance, share * (1 - share) / variance, trials.clamp(max=own.count))
     low, high = wilson(share, trials, quantile)
-    reason = grouped.few_groups_reason((own.sums(y) > 0).sum())
+    reason = grouped.few_groups_reason((hits > 0).sum())
     return Interval(share, low, high, variance.sqrt(), confidence_level, _METHOD, design, reason)
 
 
