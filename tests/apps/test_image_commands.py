@@ -470,6 +470,40 @@ def test_every_command_reports_errors_and_operating_points(command, command_inpu
     assert {f"errors.{ap}", "errors.classification", "operating_point.threshold"} < measures
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_lists_suspicious_labels(command, command_inputs, run_command):
+    truth, (first, second, *_), _ = command_inputs[command]
+    if command != "voc":
+        content = json.loads(pathlib.Path(truth).read_text())
+        annotations = {100 + place: x for place, x in enumerate(content["annotations"])}
+        content["annotations"] = [{**x, "id": place} for place, x in annotations.items()]
+        names = {x["id"]: x["name"] for x in content["categories"]}
+        pathlib.Path(truth).write_text(json.dumps(content))
+    words = [command, truth, first, "--suspicious-labels"]
+    found = run_command(*words, "--json")["suspicious_labels"]
+    rows, counts = found["rows"], found["counts"]
+    assert len(rows) == sum(counts.values()) > 0
+    changes = [row["change"] for row in rows if row["change"] is not None]
+    assert changes == sorted(changes, reverse=True)
+    if command != "voc":
+        for row in rows:
+            assert (row["annotation"] is None) == (row["kind"] == "missing annotation")
+            if row["annotation"] is not None:
+                annotation = annotations[row["annotation"]]
+                assert (annotation["image_id"], names[annotation["category_id"]]) == (row["image"], row["class"])
+    text = run_command(*words)
+    assert f"missed by all {counts['missed by all']}" in text
+    assert "the change of AP if a label were corrected" in text
+    csv_rows = [line.split(",") for line in run_command(*words, "--csv").splitlines()]
+    kinds = [row[2] for row in csv_rows if row[0].startswith("suspicious_labels.") and row[0].endswith(".kind")]
+    assert kinds == [row["kind"] for row in rows]
+    words.insert(3, second)
+    both = run_command(*words, "--json")
+    (with_labels,) = (x["suspicious_labels"] for x in both.values() if "suspicious_labels" in x)
+    assert with_labels["counts"]["missed by all"] <= counts["missed by all"]
+    assert "missed by all" in run_command(*words)
+
+
 @pytest.mark.usefixtures("command_inputs")
 def test_lvis_has_the_settings_of_its_class_and_one_vocabulary(run_command):
     more = ["--max-detections", "3", "--iou-thresholds", "0.4,0.5", "--areas", "tiny:0:900,large:900:1e10"]

@@ -58,7 +58,15 @@ IMAGES = {
         "iou_thresholds",
     ),
     *("iou_type", "lrp", "max_detection_thresholds", "max_detections", "operating_points", "per_class", "per_image"),
-    *("per_slice", "per_threshold", "rec_thresholds", "strict", "tm_to_coco", "warn_on_many_detections"),
+    *(
+        "per_slice",
+        "per_threshold",
+        "rec_thresholds",
+        "strict",
+        "tm_to_coco",
+        "suspicious_labels",
+        "warn_on_many_detections",
+    ),
 }
 
 
@@ -122,7 +130,9 @@ def test_every_documented_name_exists():
 
 
 def test_metrics_without_overlaps_have_no_methods_of_overlaps():
-    assert not {"errors", "detections_table", "lrp"} & {*dir(torch_ap.NuScenesMeanAveragePrecision)}
+    assert not {"errors", "detections_table", "lrp", "suspicious_labels"} & {
+        *dir(torch_ap.NuScenesMeanAveragePrecision)
+    }
     centers = {"centers": torch.tensor([[1.0, 2.0]]), "labels": torch.tensor([0])}
     metric = torch_ap.NuScenesMeanAveragePrecision()
     metric.update([centers | {"scores": torch.tensor([0.5])}], [centers])

@@ -59,6 +59,7 @@ def from_metrics():
     yield first.compare(second, n_resamples=5)
     yield first.compare(second, n_resamples=5, per_class=True)
     yield from (first.operating_points(), first.confusion_matrix(), first.errors(), first.lrp())
+    yield first.suspicious_labels()
     binary = torch_ap.BinaryAveragePrecision(bins=8)
     binary.update(torch.rand(20, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2)
     yield from (binary.bounds(), binary.curve().operating_point(), binary.curve().precision_recall_gain())
@@ -133,7 +134,7 @@ def test_every_record_is_a_table_in_notebooks(records):
         assert html.startswith("<table>")
         assert "tensor(" not in html
         assert len(cells) > 2, kind
-        if kind not in (retrieval.runs.Evaluation, retrieval.runs.RunComparison):
+        if kind not in (retrieval.runs.Evaluation, retrieval.runs.RunComparison, inference.SuspiciousLabels):
             assert cells[0] == kind.__name__
             assert set(cells[1::2]) <= set(records[kind].to_dict())
 

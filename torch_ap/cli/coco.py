@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,8 @@ from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
 from torch_ap.cli.options import option_of
-from torch_ap.cli.tables import Part, Report
+from torch_ap.cli.suspicious import SuspiciousLabelsReport
+from torch_ap.cli.tables import Part, Report, number
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     _check_sigmas(args, args.annotations, annotations.target)
     images = _ids_of(args.img_ids, annotations.images, "--img-ids", args.annotations)
     categories = _ids_of(args.cat_ids, annotations.class_names, "--cat-ids", args.annotations)
-    for option in ("per_class", "errors", "operating_points") if args.no_cats else ():
+    for option in ("per_class", "errors", "suspicious_labels", "operating_points") if args.no_cats else ():
         if getattr(args, option):
             raise ValueError(f"{option_of(option)} has no meaning with --no-cats, which has one category")
 
@@ -76,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
             area_ranges=args.areas,
             sigmas=args.sigmas,
             use_given_area=True,
-            match="compute" if args.report or args.errors or args.no_cats else "update",  # only these need the shapes
+            # only these need the shapes
+            match="compute" if args.report or args.errors or args.suspicious_labels or args.no_cats else "update",
             diagnose=False,  # file_notes names causes
         )
         metric.warn_on_many_detections = False
@@ -84,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
     similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
     layout = CocoLayout if args.convention is None else ultralytics.UltralyticsLayout
-    return evaluate_results(args, paths, annotations, read, metric_of, layout, similarity, images)
+    return evaluate_results(args, paths, annotations, read, metric_of, layout, similarity, images, categories)
 
 
 def _ids_of(listed: Sequence[str] | None, known: Iterable[Any], option: str, path: str) -> list[Any] | None:
@@ -104,6 +107,7 @@ def evaluate_results(
     layout_of: Callable[[Any], Layout],
     similarity: str = "an IoU",
     images: Sequence[Any] | None = None,
+    categories: Sequence[int] | None = None,
 ) -> int:
     """Evaluate results files, print, and return the exit status, for COCO and LVIS.
 
@@ -116,6 +120,7 @@ def evaluate_results(
         layout_of: returns the layout for a metric.
         similarity: name of the similarity in a note.
         images: ids of the evaluated images; None for all.
+        categories: ids of the evaluated categories; None for all.
     """
     class_names = annotations.class_names
     evaluated = [x for x in annotations.images if images is None or x in images]
@@ -144,7 +149,20 @@ def evaluate_results(
         return Result(values, table.get("class", []), table)
 
     metrics, results = evaluate(args, paths, updated_metric, result_of, evaluated, class_names)
-    return write(args, paths, metrics, results, layout_of(next(iter(metrics.values()))), class_names)
+    ids = _annotation_ids(annotations, evaluated, categories) if args.suspicious_labels else None
+    layout = layout_of(next(iter(metrics.values())))
+    return write(args, paths, metrics, results, layout, class_names, evaluated, ids)
+
+
+def _annotation_ids(
+    annotations: CocoAnnotations, images: Sequence[Any], categories: Sequence[int] | None
+) -> list[list[Any]]:
+    """Return the ids of the annotations of each evaluated image, in the order of its ground truths; None without id."""
+    ids: dict[Any, list[Any]] = {image: [] for image in images}
+    for entry in annotations.truths.entries:
+        if entry["image_id"] in ids and (categories is None or entry["category_id"] in categories):
+            ids[entry["image_id"]].append(entry.get("id"))
+    return list(ids.values())
 
 
 def _read_clusters(
@@ -172,15 +190,53 @@ def write(
     results: Mapping[str, Result],
     layout: Layout,
     class_names: ClassNames,
+    images: Sequence[Any],
+    annotation_ids: Sequence[Sequence[Any]] | None = None,
 ) -> int:
-    """Write the results of a detection command, with errors and operating points if requested; return the status."""
+    """Write the results of a detection command, with the requested further reports; return the status.
+
+    Args:
+        args: arguments of the command.
+        paths: paths of the lists.
+        metrics: metric of each list by path.
+        results: result of each list by name.
+        layout: presentation of the numbers.
+        class_names: names of the labels.
+        images: ids or names of the images.
+        annotation_ids: ids of the ground truths of each image, for suspicious labels; None if the files have none.
+    """
     metric, further = next(iter(metrics.values())), dict[str, Report]()
     if args.errors:
         further["errors"] = ErrorReport(metric, class_names, per_class=args.per_class, ap=layout.key("ap"))
     if args.operating_points:
         further["operating_points"] = OperatingPointReport(args, metric, class_names)
+    if args.suspicious_labels:
+        further["suspicious_labels"] = _suspicious_labels(metrics, class_names, images, annotation_ids)
     tested = gates_of_lists(args, paths, metrics, layout.key("map"))
     return gates.write(args, DetectorReport(args, paths, results, layout, further), tested)
+
+
+def _suspicious_labels(
+    metrics: Mapping[str, Any],
+    class_names: ClassNames,
+    images: Sequence[Any],
+    annotation_ids: Sequence[Sequence[Any]] | None,
+) -> SuspiciousLabelsReport:
+    """Return the report on the labels that the first list contradicts and no list detects; arguments as for `write`."""
+    metric, *others = metrics.values()
+    labels = metric.suspicious_labels(others, class_names=class_names)
+
+    def id_of(row: dict[str, Any], column: str) -> Any:
+        place = row[column]
+        return None if place < 0 else place if annotation_ids is None else annotation_ids[row["image"]][place]
+
+    names = ("ground_truth", "other") if annotation_ids is None else ("annotation", "other_annotation")
+    ids: dict[str, Any] = {"image": lambda row: images[row["image"]]}
+    for name, column in zip(names, ("ground_truth", "other"), strict=True):
+        ids[name] = partial(id_of, column=column)
+    hidden = ("detection",) if annotation_ids is None else ("detection", "ground_truth", "other")
+    title = f"Suspicious labels at IoU {metric._matches_at(class_names={}).iou_threshold:g}, AP {number(labels.value)}"
+    return SuspiciousLabelsReport(labels, f"{title}: the change of AP if a label were corrected", ids, hidden)
 
 
 def _note_causes(args: argparse.Namespace, data: CocoData, path: str) -> bool:

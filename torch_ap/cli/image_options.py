@@ -167,6 +167,11 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
     parser.flag("--per-class", f"{per_class}; with --compare also the differences")
     text = "add the errors by kind (TIDE) and the AP that each kind costs; with --per-class also for each class"
     parser.flag("--errors", text)
+    text = (
+        "add the ground truths that may be wrong or missing, by how much AP would change if each were corrected; with "
+        f"several lists of {argument} the first contradicts them, and missed ground truths are missed by all lists"
+    )
+    parser.flag("--suspicious-labels", text)
     text = f"JSON file of slice names with lists of {images}: add a table of the numbers of each slice (one matching)"
     parser.option("--slices", text, metavar="FILE")
     text = (

@@ -71,7 +71,7 @@ class DetectorReport(Report):
         paths: paths of the lists.
         results: result of each list by name.
         layout: presentation of the numbers.
-        further: reports on one list that follow, by their key in JSON.
+        further: reports on the first list that follow, by their key in JSON.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class DetectorReport(Report):
             yield from report.records()
 
     def document(self) -> dict[str, Any]:
-        """Return the numbers of one list, or of each list by name."""
+        """Return the numbers of one list, or of each list by name, with the further reports in the first."""
         documents = {name: self._document(result) for name, result in self._results.items()}
-        if len(documents) > 1:
-            return documents
-        return {**next(iter(documents.values())), **{key: x.document() for key, x in self._further.items()}}
+        first = next(iter(documents.values()))
+        first |= {key: x.document() for key, x in self._further.items()}
+        return documents if len(documents) > 1 else first
 
     # -- one list
 
@@ -192,6 +192,8 @@ class DetectorReport(Report):
         yield from self._tables_of_groups("class", "ap", {name: x.classes for name, x in results.items()})
         yield from self._tables_of_groups("slice", "map", {name: x.slices for name, x in results.items()})
         yield from (f"{name}: {reason}" for name, x in results.items() for reason in x.reasons)
+        for report in self._further.values():
+            yield from report.parts()
 
     def _tables_of_groups(self, kind: str, measure: str, tables: Mapping[str, Columns]) -> Iterator[Table]:
         """Yield the measure of each class or slice if the rows of the layout lack it, then the comparisons."""

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     assert isinstance(metric, VOCMeanAveragePrecision)
     thresholds = metric._settings.thresholds
     layout = VocLayout(args, thresholds) if args.convention is None else ultralytics.UltralyticsLayout(metric)
-    return write(args, paths, metrics, results, layout, class_names)
+    return write(args, paths, metrics, results, layout, class_names, first.images)
 
 
 def _rules(args: argparse.Namespace) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from torch_ap.inference.queries import QueryComparison, compare_per_query, mean_
 from torch_ap.inference.query_chance import chance_test_of_queries
 from torch_ap.inference.record import AveragePrecisionBounds, Comparison, GroupComparison, Interval
 from torch_ap.inference.selection import BestSystem, best_of, best_of_metrics, best_of_per_query
+from torch_ap.inference.suspicious import SuspiciousLabels
 
 __all__ = [
     "AveragePrecisionBounds",
@@ -58,6 +59,7 @@ __all__ = [
     "PredictionPoweredInterval",
     "QueryComparison",
     "SplitComparison",
+    "SuspiciousLabels",
     "average_precision_at_k_interval",
     "average_precision_interval",
     "best_of",

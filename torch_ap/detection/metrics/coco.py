@@ -19,7 +19,7 @@ from torch_ap.detection.files import coco as coco_files
 from torch_ap.detection.inputs.images import Columns, Images, Kind, OwnSimilarity
 from torch_ap.detection.matching.matched import Matches, Shares
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
-from torch_ap.detection.metrics import diagnosis
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
 from torch_ap.detection.rules import coco
@@ -33,6 +33,7 @@ class CocoMetric(DetectionMetric):
     errors = diagnosis.errors
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
         _settings: CocoSettings
@@ -160,9 +161,12 @@ class CocoMetric(DetectionMetric):
 
         return values
 
-    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+    def _match_batch(
+        self, columns: Columns, iou_type: Kind | None = None, *, per_class: bool = False
+    ) -> tuple[Tensor, Matches]:
         settings = self._settings
-        numbers = coco.match(settings, columns, settings.iou_types[0], micro=settings.average == "micro")
+        micro = settings.average == "micro" and not per_class
+        numbers = coco.match(settings, columns, iou_type or settings.iou_types[0], micro=micro)
         return numbers.labels, numbers.matches
 
     def _matched_here(

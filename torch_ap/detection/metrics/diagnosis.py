@@ -234,7 +234,7 @@ def errors(
     """
     self._check_shapes_kept("errors")
     at = self._matches_at(iou_threshold, iou_type, class_names)
-    background = _background(at, background_threshold)
+    background = background_of(at, background_threshold)
     return errors_of(outcomes_of(at, background), background)
 
 
@@ -276,7 +276,7 @@ def detections_table(
     with self._all_ranks():
         at = self._matches_at(iou_threshold, iou_type, class_names={})
         ids = self._image_ids(at.columns)
-    return detections_of(outcomes_of(at, _background(at, background_threshold)), ids)
+    return detections_of(outcomes_of(at, background_of(at, background_threshold)), ids)
 
 
 def lrp(
@@ -322,7 +322,7 @@ def lrp(
     return optimal_lrp(at)
 
 
-def _background(at: MatchesAt, threshold: float | None) -> float:
+def background_of(at: MatchesAt, threshold: float | None) -> float:
     """Return the threshold of background, at most the IoU threshold."""
     upper = at.iou_threshold
     if not upper:

@@ -25,7 +25,7 @@ from torch_ap.detection.errors import images, low_values, unmatchable
 from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.inference.resampled import ranked_images
 from torch_ap.detection.inputs import rules
-from torch_ap.detection.inputs.images import Columns
+from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching.candidate_pairs import Ranked, descending
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import ShapeSettings, threshold_index
@@ -219,8 +219,10 @@ class ImageState(RankingMetric):
         """The names of the classes."""
         raise NotImplementedError
 
-    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
-        """Return the labels and matches of a batch of images."""
+    def _match_batch(
+        self, columns: Columns, iou_type: Kind | None = None, *, per_class: bool = False
+    ) -> tuple[Tensor, Matches]:
+        """Return the labels and matches of a batch of images, without caching them; arguments as for ``_matched``."""
         raise NotImplementedError
 
     def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:

@@ -8,7 +8,7 @@ from torch_ap.core.base.options import BoxFormat, GroupOf, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.hierarchy import Parents
 from torch_ap.detection.inputs.images import Images
-from torch_ap.detection.metrics import diagnosis
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.voc import VocMetric
 from torch_ap.detection.rules.open_images import OpenImagesSettings, open_images_settings_of
 
@@ -51,6 +51,7 @@ class OpenImagesMeanAveragePrecision(VocMetric):
     errors = diagnosis.errors
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     @renamed_keywords(iou_threshold="iou_thresholds")
     def __init__(

@@ -21,9 +21,9 @@ from torch_ap.core.base.options import (
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_voc
-from torch_ap.detection.inputs.images import Columns, Images, OwnSimilarity
+from torch_ap.detection.inputs.images import Columns, Images, Kind, OwnSimilarity
 from torch_ap.detection.matching.matched import Matches, Shares
-from torch_ap.detection.metrics import diagnosis
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
 from torch_ap.detection.rules.ultralytics import settings_by_convention
@@ -67,7 +67,10 @@ class VocMetric(DetectionMetric):
         labels, matches = self._matched_here(columns)
         return ClassMatches(matches, self._settings.levels(columns["detection_scores"].device), labels)
 
-    def _match_batch(self, columns: Columns) -> tuple[Tensor, Matches]:
+    def _match_batch(
+        self, columns: Columns, iou_type: Kind | None = None, *, per_class: bool = False
+    ) -> tuple[Tensor, Matches]:
+        del iou_type, per_class  # there is one kind, and classes are always separate
         return self._settings.matching(columns)
 
     def _matched_here(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
@@ -168,6 +171,7 @@ class VOCMeanAveragePrecision(VocMetric):
     errors = diagnosis.errors
     detections_table = diagnosis.detections_table
     lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     @renamed_keywords(iou_threshold="iou_thresholds")
     def __init__(
