@@ -9,17 +9,24 @@ import torch
 from tests.support.paths import DATA
 from tests.support.tolerances import REORDERED, SINGLE
 from tests.support.ultralytics_numbers import COMMITTED, scene
-from torch_ap import VOCMeanAveragePrecision
+from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.cli.main import main
-from torch_ap.functional import voc_mean_average_precision
+from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 REFERENCE = json.loads((DATA / "ultralytics_reference.json").read_text())
 BOX = torch.tensor([[0.0, 0, 10, 10]])
 LABEL = torch.tensor([0])
 
 
-def check_numbers(preds, target, convention, wanted):
-    numbers = voc_mean_average_precision(preds, target, convention=convention, class_metrics=True, dtype=torch.float64)
+def by_metric(preds, target, dtype, **arguments):
+    metric = MeanAveragePrecision(**arguments)
+    metric.set_dtype(dtype)
+    metric.update(preds, target)
+    return metric.compute()
+
+
+def check_numbers(preds, target, convention, wanted, compute=voc_mean_average_precision):
+    numbers = compute(preds, target, convention=convention, class_metrics=True, dtype=torch.float64)
     defined = torch.isin(numbers["classes"].reshape(-1), torch.tensor(wanted["classes"]))
     for name in set(wanted) - {"classes"}:
         each = numbers[name].reshape(-1)
@@ -35,6 +42,14 @@ def test_equals_the_numbers_of_the_package(convention):
     assert len(REFERENCE[convention]) == COMMITTED
     for seed, wanted in enumerate(REFERENCE[convention]):
         check_numbers(*scene(seed), convention, wanted)
+
+
+@pytest.mark.parametrize("compute", [coco_mean_average_precision, by_metric])
+@pytest.mark.parametrize("convention", REFERENCE)
+@pytest.mark.filterwarnings("ignore:.*boxes in `preds`")
+def test_function_and_metric_of_coco(convention, compute):
+    for seed, wanted in enumerate(REFERENCE[convention][:8]):
+        check_numbers(*scene(seed), convention, wanted, compute)
 
 
 @pytest.mark.no_cover
@@ -112,6 +127,52 @@ def test_scores_outside_0_to_1_have_no_best_score():
 def test_contradictory_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         VOCMeanAveragePrecision(**{"convention": "ultralytics", **arguments})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"rec_thresholds": [0.5]},
+        {"max_detection_thresholds": [1, 10, 100]},
+        {"extended_summary": True},
+        {"average": "micro"},
+        {"area_ranges": {}},
+        {"iou": torch.minimum},
+        {"box_width": 5},
+        {"use_given_area": True},
+        {"iou_type": ("bbox", "segm")},
+        {"iou_type": "boundary"},
+        {"iou_type": "keypoints"},
+        {"convention": "yolo"},
+    ],
+)
+def test_arguments_of_coco_without_a_meaning(arguments):
+    name = next(iter(arguments))
+    arguments = {"convention": "ultralytics", **arguments}
+    with pytest.raises(ValueError, match=f"^`{name}` "):
+        MeanAveragePrecision(**arguments)
+    with pytest.raises(ValueError, match=f"^`{name}` "):
+        coco_mean_average_precision([], [], **arguments)
+
+
+def test_the_metric_of_coco_by_a_convention():
+    with pytest.raises(ValueError, match="`backend` cannot be combined with `convention`, got 'faster_coco_eval'"):
+        MeanAveragePrecision(backend="faster_coco_eval", convention="ultralytics")
+    with pytest.raises(ValueError, match="`class_names` cannot be combined"):
+        coco_mean_average_precision([], [], class_names=["cat"], convention="ultralytics")
+    metric = MeanAveragePrecision("xywh", "segm", convention="ultralytics", class_names=["cat"], sync="exchange")
+    assert type(metric) is VOCMeanAveragePrecision
+    assert repr(metric) == (
+        "VOCMeanAveragePrecision(box_format='xywh', iou_thresholds=<10 from 0.5 to 0.95>, class_names=['cat'], "
+        "iou_type='segm', convention='ultralytics', sync='exchange')"
+    )
+
+    class Own(MeanAveragePrecision):
+        pass
+
+    assert type(Own(convention=None)) is Own
+    with pytest.raises(ValueError, match="`convention` is an argument of MeanAveragePrecision itself"):
+        Own(convention="ultralytics")
 
 
 def test_thresholds():

@@ -179,6 +179,7 @@ COCO = {
     "class_metrics": ({"class_metrics": True}, images),
     "extended_summary": ({"extended_summary": True}, images),
     "average": ({"average": "micro"}, images),
+    "convention": ({"convention": "ultralytics"}, images),
     "area_ranges": ({"area_ranges": {"tiny": (0, 500)}}, images),
     "class_names": ({"class_names": ["cat", "dog", "cow"]}, images),
     "iou": ({"iou": inner_product}, images),

@@ -342,7 +342,7 @@ WITHOUT_DEFINITION = {
     "coco_codes": "as masks",
     "coco_given_ious": "nobody else takes them",
     **dict.fromkeys(("coco_rotated", "coco_quadrilaterals", "coco_intervals", "coco_function"), "see `test_shapes`"),
-    **dict.fromkeys(("ultralytics", "ultralytics_matched"), "see `test_ultralytics`"),
+    **dict.fromkeys(("coco_ultralytics", "ultralytics", "ultralytics_matched"), "see `test_ultralytics`"),
     **dict.fromkeys(("voc_rotated", "voc_intervals", "voc_function", "voc_masks"), "see `test_shapes`"),
     "coco_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",
     "voc_keypoints": "keypoints are compared with pycocotools in `test_keypoints`",

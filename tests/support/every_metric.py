@@ -465,6 +465,9 @@ METRICS: dict[str, Row] = {
     "coco_function": Row(torch_ap.MeanAveragePrecision, with_areas(intervals), {"iou_type": of_images}),
     "coco_given_ious": Row(torch_ap.MeanAveragePrecision, images_of_own_iou, {"iou_type": "precomputed"}),
     "coco_own_iou": Row(torch_ap.MeanAveragePrecision, images, {"iou": inner_product}),
+    "coco_ultralytics": Row(
+        torch_ap.MeanAveragePrecision, images, {**IMAGES, "convention": "ultralytics"}, any_scores=False
+    ),
     "lvis": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**FEDERATED, "class_metrics": True}),
     "lvis_packed": Row(torch_ap.LVISMeanAveragePrecision, packed_federated, FEDERATED),
     "lvis_of_8": Row(torch_ap.LVISMeanAveragePrecision, federated_images, {**IMAGES, "max_detections": 8}),

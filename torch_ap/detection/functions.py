@@ -31,7 +31,7 @@ from torch_ap.detection.rules.coco_numbers import settings_of
 from torch_ap.detection.rules.kitti import kitti_settings_of
 from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
 from torch_ap.detection.rules.open_images import open_images_settings_of
-from torch_ap.detection.rules.ultralytics import settings_by_convention
+from torch_ap.detection.rules.ultralytics import arguments_by_convention, settings_by_convention
 
 
 @renamed_keywords(area_as_given="use_given_area")
@@ -47,6 +47,7 @@ def coco_mean_average_precision(
     extended_summary: bool = False,
     average: Literal["macro", "micro"] = "macro",
     *,
+    convention: DetectionConvention | None = None,
     area_ranges: AreaRanges | None = None,
     class_names: ClassNames = None,
     iou: OwnIoU | None = None,
@@ -97,6 +98,9 @@ def coco_mean_average_precision(
         class_metrics: whether to return AP and AR of each class too, at no cost.
         extended_summary: whether to return COCO's arrays and all IoUs too.
         average: "macro", the mean over classes, or "micro", all objects as one class.
+        convention: None for COCO's rules. "ultralytics" or "ultralytics-8.3" for the numbers and the result of
+            :func:`voc_mean_average_precision` with this convention. It requires the default of the arguments that this
+            function lacks: recall levels, limits, area ranges, average, names and functions of boxes.
         area_ranges: names and inclusive bounds of area ranges in addition to "all". Default: COCO's small, medium,
             large; for keypoints medium and large; for intervals and custom geometry none.
         class_names: names of the labels, a dict, or a list that begins with the name of label 0. With ``class_metrics``
@@ -142,6 +146,9 @@ def coco_mean_average_precision(
         >>> coco_mean_average_precision(preds, target)["map"]
         tensor(0.6000)
     """
+    if convention is not None:
+        voc = voc_mean_average_precision
+        return voc(**arguments_by_convention(locals(), coco_mean_average_precision, voc))
     settings = settings_from(settings_of, locals())
     report = partial(Report(class_metrics, extended_summary, class_names), settings)
     return report_images(settings, preds, target, report, dtype)

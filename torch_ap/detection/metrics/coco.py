@@ -1,5 +1,6 @@
 """COCO's mean average precision as a metric, and the base of the metrics by COCO's rules."""
 
+import inspect
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,8 +11,8 @@ from torch import Tensor
 from torch_ap.core.base import cached, checks
 from torch_ap.core.base.class_names import ClassNames, check_names
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.messages import warn_caller
-from torch_ap.core.base.options import AnyBoxFormat, IoUType, Sigmas, settings_from
+from torch_ap.core.base.messages import raise_invalid, warn_caller
+from torch_ap.core.base.options import AnyBoxFormat, DetectionConvention, IoUType, Sigmas, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_coco
@@ -22,9 +23,11 @@ from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
 from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
+from torch_ap.detection.metrics.voc import VOCMeanAveragePrecision
 from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco import Report
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
+from torch_ap.detection.rules.ultralytics import arguments_by_convention
 
 
 class CocoMetric(DetectionMetric):
@@ -209,6 +212,8 @@ class MeanAveragePrecision(CocoMetric):
             torchmetrics.
         average: "macro" or "micro".
         backend: ignored; accepted so that calls need no change.
+        convention: "ultralytics" or "ultralytics-8.3" for the numbers of Ultralytics, as for the function: the
+            constructor then returns a :class:`torch_ap.VOCMeanAveragePrecision` with this convention.
         area_ranges, class_names, iou, box_width, sigmas, use_given_area: as for the function.
         match: "compute" stores the images; "update" matches each batch immediately and stores only scores and matches,
             for the same numbers: see docs/detection.md for its limits.
@@ -256,6 +261,7 @@ class MeanAveragePrecision(CocoMetric):
         average: Literal["macro", "micro"] = "macro",
         backend: Literal["pycocotools", "faster_coco_eval"] = "pycocotools",
         *,
+        convention: DetectionConvention | None = None,
         area_ranges: AreaRanges | None = None,
         class_names: ClassNames = None,
         iou: OwnIoU | None = None,
@@ -267,6 +273,8 @@ class MeanAveragePrecision(CocoMetric):
         diagnose: bool = True,
         **kwargs: Any,
     ) -> None:
+        if convention is not None:
+            raise_invalid("convention", "is an argument of MeanAveragePrecision itself, not of a subclass", convention)
         settings = settings_from(_settings_of, locals())
         report = Report(class_metrics, extended_summary, class_names)
         checks.one_of("backend", backend, ("pycocotools", "faster_coco_eval"))
@@ -275,6 +283,16 @@ class MeanAveragePrecision(CocoMetric):
         super().__init__(settings, report, diagnose=diagnose, **kwargs)
         self.max_detection_thresholds, self.average = list(settings.limits), average
         self.extended_summary = extended_summary
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return the metric, with a ``convention`` the metric that computes its numbers."""
+        if cls is not MeanAveragePrecision or kwargs.get("convention") is None:
+            return super().__new__(cls)
+        call = inspect.signature(cls).bind(*args, **kwargs)
+        others = call.arguments.pop("kwargs", {})
+        return VOCMeanAveragePrecision(**arguments_by_convention(call.arguments, cls, VOCMeanAveragePrecision), **others)
+
+    __new__.__signature__ = inspect.signature(__init__)  # type: ignore[attr-defined]  # for help() and editors
 
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
         """Add images.

@@ -213,9 +213,9 @@ class VOCMeanAveragePrecision(VocMetric):
     def _usual_settings(self) -> Mapping[str, Any]:
         return {"sigmas": VocSettings.sigmas}
 
-    def _stored_settings(self) -> dict[str, Any]:
-        stored = super()._stored_settings()
+    def _shown_settings(self) -> dict[str, Any]:
+        shown = super()._shown_settings()
         if self.convention is None:
-            return stored
+            return shown
         determined = ("interpolation", "inclusive_pixels", "strict")
-        return {name: x for name, x in stored.items() if name not in determined} | {"convention": self.convention}
+        return {name: x for name, x in shown.items() if name not in determined} | {"convention": self.convention}

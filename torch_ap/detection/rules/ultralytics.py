@@ -5,7 +5,8 @@ Up to version 8.4.155 it belongs to the ground truth with the highest IoU, and t
 Crowds and difficult ground truths are left out, as Ultralytics' converters do. There are no area ranges.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -164,3 +165,24 @@ def settings_by_convention(
     if isinstance(kind, str) and kind not in _KINDS:
         raise_invalid("iou_type", f"must be {', '.join(map(repr, _KINDS))} or a function with `convention`", kind)
     return UltralyticsSettings(**vars(settings) | {"interpolation": convention, "inclusive_pixels": False})
+
+
+def arguments_by_convention(
+    arguments: Mapping[str, Any], by_coco: Callable[..., Any], by_voc: Callable[..., Any]
+) -> dict[str, Any]:
+    """Return the arguments of COCO's function or metric that a convention does not determine.
+
+    Args:
+        arguments: all arguments by name.
+        by_coco: the function or metric with these arguments.
+        by_voc: the function or metric that computes the numbers of a convention.
+
+    Raises:
+        ValueError: for an argument that ``by_voc`` lacks, unless it has its default.
+    """
+    accepted = inspect.signature(by_voc).parameters
+    for name, parameter in inspect.signature(by_coco).parameters.items():
+        value, default = arguments.get(name), parameter.default
+        if name in arguments and name not in accepted and not (type(value) is type(default) and value == default):
+            raise_invalid(name, "cannot be combined with `convention`", value)
+    return {name: value for name, value in arguments.items() if name in accepted}
