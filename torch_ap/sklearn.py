@@ -1,4 +1,7 @@
-"""Average precision for scikit-learn: a scorer for its cross-validation and searches (extra: ``sklearn``)."""
+"""Scores and scorers for scikit-learn's cross-validation and searches (extra: ``sklearn``).
+
+Average precision, the precision at a minimum recall, and the recall at a minimum precision.
+"""
 
 from typing import Any, Literal
 
@@ -10,8 +13,10 @@ from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.core.base.options import Action, Denominator, Interpolation, Normalization, Ties, TopK
 from torch_ap.core.base.untraced import plain_tensor
+from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.convention import Convention
 from torch_ap.functional import average_precision
+from torch_ap.inference.operating_point import ThresholdCriterion
 
 try:
     from sklearn.metrics import make_scorer
@@ -25,7 +30,16 @@ except ImportError as error:
 _EXACT = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")  # score dtypes of torch
 _AVERAGES = ("micro", "samples", "weighted", "macro", None)
 
-__all__ = ["average_precision_score", "average_precision_scorer"]
+_METHODS = ("decision_function", "predict_proba")  # of the estimator, the first that it has
+
+__all__ = [
+    "average_precision_score",
+    "average_precision_scorer",
+    "precision_at_recall_score",
+    "precision_at_recall_scorer",
+    "recall_at_precision_score",
+    "recall_at_precision_scorer",
+]
 
 
 def average_precision_score(
@@ -98,10 +112,7 @@ def average_precision_score(
         "dtype": torch.float64,
     }
     if kind == "binary" and labels is None:
-        truth = column_or_1d(truth)
-        scores = _tensor(_finite(column_or_1d(given_scores)))
-        target = torch.from_numpy(np.asarray(truth == _positive(truth, pos_label)))
-        weights = None if weight is None else _tensor(weight)
+        scores, target, weights = _binary(truth, given_scores, pos_label, weight)
         return float(
             average_precision(scores, target, "binary", weights=weights, normalization=normalization, **options)
         )
@@ -141,9 +152,7 @@ def _average_of_columns(
     return float(np.average(values.numpy(), weights=weight)) if by_sample else float(values)
 
 
-average_precision_scorer = make_scorer(
-    average_precision_score, response_method=("decision_function", "predict_proba"), pos_label=None
-)
+average_precision_scorer = make_scorer(average_precision_score, response_method=_METHODS, pos_label=None)
 """Average precision as scikit-learn calls it: ``scorer(estimator, X, y)``, higher is better.
 
 For ``cross_val_score``, ``cross_validate``, ``GridSearchCV`` and every other ``scoring`` argument. It calls the
@@ -158,6 +167,131 @@ warning without a positive, and 1 without a negative. For other labels, and for 
 warns and returns NaN (its ``error_score``), because a fold does not show which classes exist: stratify the folds, or
 pass ``labels`` or ``pos_label`` to ``make_scorer``.
 """
+
+
+def precision_at_recall_score(
+    y_true: Any, y_score: Any, *, min_recall: float, pos_label: Any = 1, sample_weight: Any = None
+) -> float:
+    """Return the highest precision of the thresholds that reach a recall.
+
+    Args:
+        y_true: (N,) labels of two classes.
+        y_score: (N,) scores of the positive class.
+        min_recall: the least recall, in [0, 1].
+        pos_label: the positive label; None as for :func:`average_precision_score`.
+        sample_weight: (N,) weights.
+
+    Returns:
+        The precision, NaN without positives.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument.
+
+    Equals the maximum of the precision of ``sklearn.metrics.precision_recall_curve`` where its recall is at least
+    ``min_recall``, without its last point, which has no threshold.
+
+    Example:
+        >>> from torch_ap.sklearn import precision_at_recall_score
+        >>> precision_at_recall_score([1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6, 0.5], min_recall=0.5)
+        0.75
+    """
+    checks.fraction("min_recall", min_recall)
+    return _best_ratio(ThresholdCriterion(recall=min_recall), y_true, y_score, pos_label, sample_weight)
+
+
+def recall_at_precision_score(
+    y_true: Any, y_score: Any, *, min_precision: float, pos_label: Any = 1, sample_weight: Any = None
+) -> float:
+    """Return the highest recall of the thresholds that reach a precision.
+
+    Args:
+        y_true: (N,) labels of two classes.
+        y_score: (N,) scores of the positive class.
+        min_precision: the least precision, in [0, 1].
+        pos_label: the positive label; None as for :func:`average_precision_score`.
+        sample_weight: (N,) weights.
+
+    Returns:
+        The recall, 0 if no threshold has this precision, NaN without positives.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument.
+
+    Equals the maximum of the recall of ``sklearn.metrics.precision_recall_curve`` where its precision is at least
+    ``min_precision``, without its last point, which has no threshold.
+
+    Example:
+        >>> from torch_ap.sklearn import recall_at_precision_score
+        >>> recall_at_precision_score([1, 0, 1, 1, 0], [0.9, 0.8, 0.7, 0.6, 0.5], min_precision=0.7)
+        1.0
+    """
+    checks.fraction("min_precision", min_precision)
+    return _best_ratio(ThresholdCriterion(precision=min_precision), y_true, y_score, pos_label, sample_weight)
+
+
+def precision_at_recall_scorer(min_recall: float) -> Any:
+    """Return a scorer of :func:`precision_at_recall_score`, for the ``scoring`` arguments of scikit-learn.
+
+    Args:
+        min_recall: the least recall, in [0, 1].
+
+    Returns:
+        The scorer. The greater of two labels is positive.
+
+    Raises:
+        ValueError: for an invalid ``min_recall``.
+
+    Example:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from torch_ap.sklearn import precision_at_recall_scorer
+        >>> features, labels = [[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"]
+        >>> precision_at_recall_scorer(0.9)(LogisticRegression().fit(features, labels), features, labels)
+        0.6666666666666666
+    """
+    checks.fraction("min_recall", min_recall)
+    return make_scorer(precision_at_recall_score, response_method=_METHODS, pos_label=None, min_recall=min_recall)
+
+
+def recall_at_precision_scorer(min_precision: float) -> Any:
+    """Return a scorer of :func:`recall_at_precision_score`, for the ``scoring`` arguments of scikit-learn.
+
+    Args:
+        min_precision: the least precision, in [0, 1].
+
+    Returns:
+        The scorer. The greater of two labels is positive.
+
+    Raises:
+        ValueError: for an invalid ``min_precision``.
+
+    Example:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from torch_ap.sklearn import recall_at_precision_scorer
+        >>> features, labels = [[0.0], [1.0], [2.0], [3.0]], ["no", "yes", "no", "yes"]
+        >>> recall_at_precision_scorer(0.9)(LogisticRegression().fit(features, labels), features, labels)
+        0.5
+    """
+    checks.fraction("min_precision", min_precision)
+    return make_scorer(recall_at_precision_score, response_method=_METHODS, pos_label=None, min_precision=min_precision)
+
+
+def _best_ratio(criterion: ThresholdCriterion, y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> float:
+    """Return the best ratio of the thresholds that meet a criterion."""
+    truth, given_scores = _without_tensor("y_true", y_true), _without_tensor("y_score", y_score)
+    weight = None if sample_weight is None else column_or_1d(_without_tensor("sample_weight", sample_weight))
+    if (kind := type_of_target(truth, input_name="y_true")) != "binary":
+        raise ValueError(f"`y_true` must contain labels of two classes, got {kind}")
+    check_consistent_length(truth, given_scores, weight)
+    curve = validated_curve(*_binary(truth, given_scores, pos_label, weight))
+    return float(criterion.best_entries(curve)[1])
+
+
+def _binary(truth: Any, given_scores: Any, pos_label: Any, weight: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return scores, targets and weights of labels of two classes."""
+    truth = column_or_1d(truth)
+    scores = _tensor(_finite(column_or_1d(given_scores)))
+    target = torch.from_numpy(np.asarray(truth == _positive(truth, pos_label)))
+    return scores, target, None if weight is None else _tensor(weight)
 
 
 def _without_tensor(name: str, value: Any) -> Any:

@@ -66,7 +66,12 @@ def public():
 PUBLIC = public()
 RECORDS = {path: value for path, value in PUBLIC.items() if inspect.isclass(value) and issubclass(value, Result)}
 # documented as without an interval
-WITHOUT_INTERVAL = ("RetrievalPrecisionRecallCurve", "RetrievalRecallAtFixedPrecision")
+AT_FIXED = tuple(
+    f"{task}{kind}"
+    for task in ("Binary", "Multiclass", "Multilabel", "Retrieval")
+    for kind in ("PrecisionAtFixedRecall", "RecallAtFixedPrecision")
+)
+WITHOUT_INTERVAL = ("RetrievalPrecisionRecallCurve", *AT_FIXED)
 METRIC_CLASSES = {x for x in members(torch_ap).values() if inspect.isclass(x) and issubclass(x, RankingMetric)}
 
 
@@ -150,7 +155,7 @@ def test_every_argument_is_spelled_out_under_its_name(name):
     words = re.findall(r"`(\w+)`", PAGE[PAGE.index("These words are not argument names") :].split("\n\n")[0])
     assert len(words) == 8
     assert not set(words) & set(found)
-    assert ("sample_weight" in found) == (name == "sklearn.average_precision_score")
+    assert ("sample_weight" in found) == (name.startswith("sklearn.") and name.endswith("_score"))
     open_ended = {x for x, given in found.items() if given.kind is given.VAR_KEYWORD}
     if inspect.isclass(call) and issubclass(call, RankingMetric):
         assert open_ended <= {"kwargs"}
@@ -440,7 +445,7 @@ def test_draws_of_a_device_do_not_depend_on_the_batch():
 def test_methods_of_metrics_equal_the_page(kind):
     task = kind.__module__.split(".")[1]
     for (method,), _, *cells in table("| method | gives |"):
-        has_chance_level = kind.__name__ != "RetrievalRecallAtFixedPrecision"
+        has_chance_level = kind.__name__ not in AT_FIXED
         methods = ("compute", *["chance_level"] * has_chance_level, "to_bytes", "from_bytes")
         if kind.__name__ in WITHOUT_INTERVAL and method not in methods:
             assert not hasattr(kind, method)

@@ -23,7 +23,7 @@ ROWS = {
     row.call.__name__: row
     for row in (*METRICS.values(), *FUNCTIONS.values())
     if "convention" in inspect.signature(row.call).parameters
-    and not row.call.__name__.lower().startswith("voc")  # whose conventions are names
+    and "iou_type" not in inspect.signature(row.call).parameters  # conventions of detectors are names
     and not row.settings.keys() & FIXED
     and "weights" not in row.batches(1)[0]
 }

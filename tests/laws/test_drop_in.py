@@ -31,7 +31,10 @@ PAIRS = [
     *((getattr(classes, name), getattr(torch_ap, name)) for name in torch_ap.__all__ if hasattr(classes, name)),
     *((getattr(retrieval, name), getattr(torch_ap, name)) for name in torch_ap.__all__ if hasattr(retrieval, name)),
 ]
-NEEDED = {"MulticlassAveragePrecision": {"num_classes": 3}, "MultilabelAveragePrecision": {"num_labels": 3}}
+WIDTHS = {"Binary": {}, "Multiclass": {"num_classes": 3}, "Multilabel": {"num_labels": 3}}
+LEAST = {"AveragePrecision": {}, "PrecisionAtFixedRecall": {"min_recall": 0.5}}
+LEAST["RecallAtFixedPrecision"] = {"min_precision": 0.5}
+NEEDED = {task + name: width | least for task, width in WIDTHS.items() for name, least in LEAST.items()}
 
 
 def public(metric):

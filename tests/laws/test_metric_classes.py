@@ -31,7 +31,7 @@ ITEMS = {
         "tolerance",
         "validate_args",
     ),
-    *("num_classes", "num_labels"),
+    *("num_classes", "num_labels", "min_precision", "min_recall"),
 }
 QUERIES = {
     *("aggregation", "empty_target_action", "ignore_index", "missing_queries", "relevance_level"),
@@ -120,7 +120,7 @@ def test_a_method_that_only_raises_is_recognized():
 @pytest.mark.parametrize("which", METRICS)
 def test_public_names_are_documented(which):
     metric = METRICS[which].new()
-    names = ITEMS if hasattr(metric, "bounds") else IMAGES if hasattr(metric, "per_image") else QUERIES
+    names = ITEMS if hasattr(type(metric), "confmat") else IMAGES if hasattr(metric, "per_image") else QUERIES
     assert public_names(metric) <= names | UNCERTAIN | SHARED
 
 

@@ -76,6 +76,10 @@ def tied(batch):
     return {"preds": torch.zeros_like(batch["preds"])}
 
 
+def hits_above(batch):
+    return {"preds": batch["preds"] / 2 + batch["target"] * 0.4}
+
+
 def turned(batch):
     return {"target": [{**image, "boxes": -image["boxes"]} for image in batch["target"]]}
 
@@ -136,6 +140,13 @@ def classification_changes(draw, many=10_000, **more):
     }
 
 
+FIXED = ("thresholds", "ignore_index", "validate_args", "normalization", "empty_target_action", "nan_strategy")
+
+
+def fixed_changes(draw, **more):
+    return {name: x for name, x in classification_changes(draw).items() if name in FIXED} | more
+
+
 def query_changes(**more):
     return {
         "empty_target_action": ({"empty_target_action": "error"}, changed(flat, only_misses)),
@@ -158,7 +169,17 @@ AT_PRECISION = {
     "min_precision": ({"min_precision": 0.3}, flat),
     "relevance_level": ({"min_precision": 0.5, "relevance_level": 2}, graded_rows),
 }
+AT_FIXED = {
+    f"{task}{kind}": (base, draw, least)
+    for task, base, draw in (
+        ("Binary", {}, changed(BINARY, hits_above)),
+        ("Multiclass", {**cases.C, "normalization": "none"}, CLASSES),
+        ("Multilabel", cases.L, LABELS),
+    )
+    for kind, least in (("PrecisionAtFixedRecall", "min_recall"), ("RecallAtFixedPrecision", "min_precision"))
+}
 BASE = {
+    **{name: {**base, least: 0.4 if base else 0.5} for name, (base, _, least) in AT_FIXED.items()},
     "EmbeddingMAP": {"similarity": "dot"},
     "AveragePrecision": {"task": "multilabel", **cases.L},
     "MulticlassAveragePrecision": {**cases.C, "normalization": "none"},
@@ -236,6 +257,14 @@ NUSCENES = {
     "diagnose": ({"diagnose": False}, no_detections),
 }
 CHANGES = {
+    **{
+        name: fixed_changes(
+            draw,
+            **{least: ({least: 1.0}, draw)},
+            **{width: ({width: 3}, draw) for width in ("num_classes", "num_labels") if width in base},
+        )
+        for name, (base, draw, least) in AT_FIXED.items()
+    },
     "AveragePrecision": {
         name: (settings, draw)
         for name, (settings, draw) in classification_changes(

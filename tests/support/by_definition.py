@@ -105,6 +105,43 @@ def own_thresholds(drawn: Arguments) -> float:
     return total / int(target.sum()) if target.any() else 0.0
 
 
+def best_threshold(
+    *,
+    recall: Fraction | None = None,
+    precision: Fraction | None = None,
+    undefined: float = 0.0,
+    thresholds: torch.Tensor | None = None,
+) -> Definition:
+    """Return the best ratio with a minimum of the other, and the highest threshold with it, of each column."""
+
+    def best(scores: list[float], target: list[int], weights: list[Fraction]) -> tuple[float, float]:
+        total, found = sum(w for w, hit in zip(weights, target, strict=True) if hit), []
+        for threshold in set(scores) if thresholds is None else thresholds.tolist():
+            chosen = [(w, hit) for s, w, hit in zip(scores, weights, target, strict=True) if s >= threshold]
+            hits, items = sum(w for w, hit in chosen if hit), sum(w for w, _ in chosen)
+            if hits and recall is not None and hits >= recall * total:
+                found.append((hits / items, hits / total, threshold))
+            if hits and precision is not None and hits >= precision * items:
+                found.append((hits / total, hits / items, threshold))
+        value, _, threshold = max(found, default=(0 if total else undefined, 0, float("nan")))
+        return float(value), threshold
+
+    def value(drawn: Arguments) -> tuple[list[float], list[float]]:
+        preds, target = drawn["preds"], drawn["target"]
+        preds = preds[:, None] if preds.ndim == 1 else preds
+        if target.ndim == 1:
+            target = (target[:, None] == torch.arange(preds.shape[1])).long() if preds.shape[1] > 1 else target[:, None]
+        weights = drawn.get("weights", torch.ones(preds.shape))
+        weights = weights[:, None].expand(preds.shape) if weights.ndim == 1 else weights
+        columns = [
+            best(s.tolist(), t.tolist(), [Fraction(x) for x in w.tolist()])
+            for s, t, w in zip(preds.double().t(), target.t(), weights.t(), strict=True)
+        ]
+        return [x for x, _ in columns], [x for _, x in columns]
+
+    return value
+
+
 # -- queries
 
 
@@ -262,6 +299,12 @@ DEFINITIONS: dict[str, Definition] = {
     "binary_own_thresholds": own_thresholds,
     "binary_unchecked": ignore_weights("binary"),
     "task_binary": ignore_weights("binary"),
+    "binary_precision_at_recall": best_threshold(recall=Fraction(1, 2)),
+    "binary_recall_at_precision": best_threshold(precision=Fraction(2, 5), thresholds=cases.FIVE),
+    "multiclass_precision_at_recall": best_threshold(recall=Fraction(3, 5), undefined=float("nan")),
+    "multiclass_recall_at_precision": best_threshold(precision=Fraction(3, 10), undefined=float("nan")),
+    "multilabel_precision_at_recall": best_threshold(recall=Fraction(3, 10)),
+    "multilabel_recall_at_precision": best_threshold(precision=Fraction(1, 2)),
     "multiclass_softmax": lambda drawn: cases.CASES["multiclass"].oracle(
         drawn["preds"].softmax(1), drawn["target"]
     ),

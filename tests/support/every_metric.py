@@ -394,6 +394,26 @@ METRICS: dict[str, Row] = {
         {**cases.L, "average": "micro"},
     ),
     "task_binary": Row(torch_ap.AveragePrecision, pair(cases.binary), {"task": "binary"}),
+    "binary_precision_at_recall": Row(
+        torch_ap.BinaryPrecisionAtFixedRecall, pair(cases.binary, weights=weights), {"min_recall": 0.5}
+    ),
+    "binary_recall_at_precision": Row(
+        torch_ap.BinaryRecallAtFixedPrecision, pair(cases.binary), {"min_precision": 0.4, "thresholds": 5}, False
+    ),
+    "multiclass_precision_at_recall": Row(
+        torch_ap.MulticlassPrecisionAtFixedRecall, pair(cases.multiclass), {**cases.C, "min_recall": 0.6}
+    ),
+    "multiclass_recall_at_precision": Row(
+        torch_ap.MulticlassRecallAtFixedPrecision, pair(cases.multiclass), {**cases.C, "min_precision": 0.3}
+    ),
+    "multilabel_precision_at_recall": Row(
+        torch_ap.MultilabelPrecisionAtFixedRecall, pair(cases.multilabel), {**cases.L, "min_recall": 0.3}
+    ),
+    "multilabel_recall_at_precision": Row(
+        torch_ap.MultilabelRecallAtFixedPrecision,
+        pair(cases.multilabel, weights=weights_of_scores),
+        {**cases.L, "min_precision": 0.5},
+    ),
     "query_map": Row(torch_ap.RetrievalMAP, flat),
     "query_map_rows": Row(torch_ap.RetrievalMAP, rows),
     "query_map_mask": Row(torch_ap.RetrievalMAP, masked_rows),

@@ -1,4 +1,4 @@
-"""Average precision of classifiers: metric classes."""
+"""Metric classes of classifiers: average precision, and precision and recall at a minimum of the other."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,26 @@ if TYPE_CHECKING:
         MulticlassAveragePrecision,
         MultilabelAveragePrecision,
     )
+    from torch_ap.classification.operating_points import (
+        BinaryPrecisionAtFixedRecall,
+        BinaryRecallAtFixedPrecision,
+        MulticlassPrecisionAtFixedRecall,
+        MulticlassRecallAtFixedPrecision,
+        MultilabelPrecisionAtFixedRecall,
+        MultilabelRecallAtFixedPrecision,
+    )
 
-__all__ = ["AveragePrecision", "BinaryAveragePrecision", "MulticlassAveragePrecision", "MultilabelAveragePrecision"]
+__all__ = [
+    "AveragePrecision",
+    "BinaryAveragePrecision",
+    "BinaryPrecisionAtFixedRecall",
+    "BinaryRecallAtFixedPrecision",
+    "MulticlassAveragePrecision",
+    "MulticlassPrecisionAtFixedRecall",
+    "MulticlassRecallAtFixedPrecision",
+    "MultilabelAveragePrecision",
+    "MultilabelPrecisionAtFixedRecall",
+    "MultilabelRecallAtFixedPrecision",
+]
 
-__getattr__, __dir__ = lazy_exports(__name__, __all__, ("classification.metrics",))
+__getattr__, __dir__ = lazy_exports(__name__, __all__, ("classification.metrics", "classification.operating_points"))

@@ -1,4 +1,4 @@
-"""Base class of the classification AP metrics, whose state contains items, counts per bin, or adaptive bins."""
+"""Base classes of the classification metrics, whose state contains items, counts per bin, or adaptive bins."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -54,12 +54,16 @@ class MetricOptions(APOptions, total=False):
     sync_on_compute: bool
 
 
-class ItemMetric(RankingMetric):
-    """Abstract base of the binary, multiclass and multilabel AP metrics.
+class ItemState(RankingMetric):
+    """Abstract base of the binary, multiclass and multilabel metrics.
 
     Without thresholds and bins, the state contains the items: scores in their dtype, one byte per target (two or four
     for more than 255 or 32,767 classes), and weights. With thresholds or bins it contains the misses and hits per bin.
     With adaptive bins it contains a sketch and the latest items, which are counted in large batches.
+
+    Args:
+        settings: settings of the value.
+        kwargs: arguments of the base class.
     """
 
     _peer_states = ("preds", "target", "confmat")
@@ -69,25 +73,11 @@ class ItemMetric(RankingMetric):
         "columns, `ignore_index`, `normalization`, `thresholds`, `bins`, `nan_strategy`, `validate_args`"
     )
 
-    _summary_name = "ap"
-    confidence_interval = item_sample.confidence_interval
-    compare = item_sample.compare
-    chance_level = metric.chance_level
-    summary = metric.summary
-
     thresholds = setting("_settings.thresholds", "The (T,) thresholds in ascending order, or None.")
-    bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
-    pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
-    tolerance = setting("_settings.tolerance", "The width of the bounds above which a warning is raised.")
-    convention = setting("_settings.convention", "The convention of the average precision.")
     average = setting("_settings.average", "The average over rankings.")
     empty_target_action = setting(
         "_settings.empty_target_action", "The value of a ranking without positives; None for the task's default."
     )
-    prevalence = setting(
-        "_settings.prevalence", "The share of positives to which the value applies; None for the share in the sample."
-    )
-    num_relevant = setting("_settings.num_relevant", "The number of positives, scored or not; None if all are scored.")
     ignore_index = setting(
         "_settings.inputs.ignore_index", "The target value of items to ignore, or a tuple of values."
     )
@@ -106,20 +96,7 @@ class ItemMetric(RankingMetric):
     _cached_attributes = (*RankingMetric._cached_attributes, "_seen")
     _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, its length and its number of items
 
-    def __init__(
-        self,
-        columns: tuple[str | None, int | None],
-        average: str | None,
-        thresholds: Thresholds,
-        ignore_index: IgnoreIndex,
-        validate_args: bool,
-        normalization: str | None,
-        **kwargs: Any,
-    ) -> None:
-        options: dict[str, Any] = {name: kwargs.pop(name) for name in APOptions.__annotations__ if name in kwargs}
-        settings = average_precision_settings(
-            columns, average, thresholds, ignore_index, validate_args, normalization, **options
-        )
+    def __init__(self, settings: APSettings, **kwargs: Any) -> None:
         inputs, bins = settings.inputs, settings.bins
         micro = settings.adaptive and settings.average == "micro"
         super().__init__(f"{inputs}|{None if bins is None else bins.identity}{'|micro' * micro}", **kwargs)
@@ -301,8 +278,8 @@ class ItemMetric(RankingMetric):
             weights = state["weights"] if isinstance(state["weights"], Tensor) else None
             inputs.raise_broken(inputs.check_stored(Batch(state["scores"], state["targets"], weights)))
 
-    def _reader(self) -> "ItemMetric":
-        reader: ItemMetric = super()._reader()  # type: ignore[assignment]
+    def _reader(self) -> "ItemState":
+        reader: ItemState = super()._reader()  # type: ignore[assignment]
         inputs = replace(self._settings.inputs, normalization="none")  # torchmetrics stores normalized scores
         reader._settings, reader._rows_unseen = replace(self._settings, inputs=inputs), False
         return reader
@@ -310,7 +287,7 @@ class ItemMetric(RankingMetric):
     def _empty_like(self, name: str, like: Tensor) -> Tensor:
         return self._settings.empty_sketch(like.device) if name == "sketch" else super()._empty_like(name, like)
 
-    def _apply(self, fn: Any, exclude_state: Any = "") -> "ItemMetric":
+    def _apply(self, fn: Any, exclude_state: Any = "") -> "ItemState":
         super()._apply(fn, exclude_state)
         if self.device.type != "meta":
             self._settings = self._settings.to(self.device)
@@ -328,9 +305,7 @@ class ItemMetric(RankingMetric):
         return stored
 
     def _settings_of_value(self) -> dict[str, Any]:
-        convention = vars(self.convention)
-        names = state.defaults_of(type(self))
-        return {name: convention[name] if name in convention else getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in state.defaults_of(type(self))}
 
     @property
     def preds(self) -> list[Tensor]:
@@ -413,6 +388,74 @@ class ItemMetric(RankingMetric):
         else:
             self._add_counts(batch)
 
+    def _check_rows(self, batch: Batch) -> None:
+        """Check once, on the first items, whether the scores are probabilities."""
+        if len(batch.scores):
+            self._rows_unseen = False
+            warn_of_logits(self._settings.inputs, batch)
+
+    def _warn_of_two_scores(self) -> None:
+        """Warn once per metric, but never in ``forward``, if the predictions are thresholded."""
+        if self._warned_of_two_scores or self._state_before_forward is not None:
+            return
+        parts = zip(listed(self._list_state("scores")), listed(self._list_state("targets")), strict=True)
+        items = [Batch(*part) for part in parts]
+        counts = None
+        if self._settings.bins is not None:
+            counts = sketches.bin_counts(self.sketch) if self._settings.adaptive else self.counts + self.weight_sums
+        inputs = self._settings.inputs
+        in_bins = counts is not None and bool(counts.any())
+        self._warned_of_two_scores = (
+            warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, items)
+        )
+
+    def _ranked_items(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
+        """Return the settings of the value, the rankings, their items (None for counts) and the dtype of the scores."""
+        settings = self._settings
+        self._warn_of_two_scores()
+        if self._exchanged is not None:
+            return settings, self._exchanged[0], None, self._exchanged[1]
+        if settings.bins is None or (settings.adaptive and not bool(adaptive.has_bins(self.sketch))):
+            batch, dtype = self._batch(), torch.float32
+            exact = settings if settings.bins is None else replace(settings, bins=None)
+            return exact, exact.curve(batch), batch, batch.scores.dtype if settings.bins is None else dtype
+        return settings, settings.curve_of_bins(self._binned()), None, torch.float32
+
+
+class ItemMetric(ItemState):
+    """Abstract base of the binary, multiclass and multilabel AP metrics."""
+
+    _summary_name = "ap"
+    confidence_interval = item_sample.confidence_interval
+    compare = item_sample.compare
+    chance_level = metric.chance_level
+    summary = metric.summary
+
+    bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
+    pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
+    tolerance = setting("_settings.tolerance", "The width of the bounds above which a warning is raised.")
+    convention = setting("_settings.convention", "The convention of the average precision.")
+    prevalence = setting(
+        "_settings.prevalence", "The share of positives to which the value applies; None for the share in the sample."
+    )
+    num_relevant = setting("_settings.num_relevant", "The number of positives, scored or not; None if all are scored.")
+
+    def __init__(
+        self,
+        columns: tuple[str | None, int | None],
+        average: str | None,
+        thresholds: Thresholds,
+        ignore_index: IgnoreIndex,
+        validate_args: bool,
+        normalization: str | None,
+        **kwargs: Any,
+    ) -> None:
+        options: dict[str, Any] = {name: kwargs.pop(name) for name in APOptions.__annotations__ if name in kwargs}
+        settings = average_precision_settings(
+            columns, average, thresholds, ignore_index, validate_args, normalization, **options
+        )
+        super().__init__(settings, **kwargs)
+
     def compute(self) -> Tensor:
         """Return the average precision of all items: 0-d, or (C,) without an average."""
         self._raise_broken()
@@ -449,39 +492,6 @@ class ItemMetric(RankingMetric):
             bounds = settings.bounds(curve)
         return AveragePrecisionBounds(bounds.low, bounds.estimate, bounds.high).to(self.device)
 
-    def _check_rows(self, batch: Batch) -> None:
-        """Check once, on the first items, whether the scores are probabilities."""
-        if len(batch.scores):
-            self._rows_unseen = False
-            warn_of_logits(self._settings.inputs, batch)
-
-    def _warn_of_two_scores(self) -> None:
-        """Warn once per metric, but never in ``forward``, if the predictions are thresholded."""
-        if self._warned_of_two_scores or self._state_before_forward is not None:
-            return
-        parts = zip(listed(self._list_state("scores")), listed(self._list_state("targets")), strict=True)
-        items = [Batch(*part) for part in parts]
-        counts = None
-        if self._settings.bins is not None:
-            counts = sketches.bin_counts(self.sketch) if self._settings.adaptive else self.counts + self.weight_sums
-        inputs = self._settings.inputs
-        in_bins = counts is not None and bool(counts.any())
-        self._warned_of_two_scores = (
-            warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, items)
-        )
-
-    def _ranked_items(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
-        """Return the settings of the value, the rankings, their items (None for counts) and the dtype of the scores."""
-        settings = self._settings
-        self._warn_of_two_scores()
-        if self._exchanged is not None:
-            return settings, self._exchanged[0], None, self._exchanged[1]
-        if settings.bins is None or (settings.adaptive and not bool(adaptive.has_bins(self.sketch))):
-            batch, dtype = self._batch(), torch.float32
-            exact = settings if settings.bins is None else replace(settings, bins=None)
-            return exact, exact.curve(batch), batch, batch.scores.dtype if settings.bins is None else dtype
-        return settings, settings.curve_of_bins(self._binned()), None, torch.float32
-
     def _curves(self, class_names: Sequence[str] | None = None) -> list[Curve]:
         """Return the curve of each ranking, for all processes."""
         with self._all_ranks():
@@ -499,6 +509,11 @@ class ItemMetric(RankingMetric):
             raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
         names = [""] if single else checks.names_of_classes(class_names, len(rankings.m))
         return curve_records(settings.in_population(rankings), settings.convention, names, values)
+
+    def _settings_of_value(self) -> dict[str, Any]:
+        convention = vars(self.convention)
+        names = state.defaults_of(type(self))
+        return {name: convention[name] if name in convention else getattr(self, name) for name in names}
 
     def _sample(self, **options: Any) -> ItemSample:
         self._raise_broken()

@@ -149,6 +149,29 @@ class ThresholdCriterion:
         index = equal.argmax(-1) if self.recall is None else value.shape[-1] - 1 - equal.flip(-1).argmax(-1)
         return torch.where(best[..., 0] > -torch.inf, index, -1)
 
+    def best_entries(self, curve: HitCurve) -> tuple[Tensor, Tensor]:
+        """Return the entry of the best threshold of each ranking, and the ratio there: (S,) int64 and float64.
+
+        Among equal values, it is the highest threshold, for a minimum recall of those with the highest recall. The
+        ratio is the recall for a minimum precision, else the precision. If no threshold meets the criterion, the entry
+        is the number of entries, and the ratio is 0, or NaN without relevant items.
+        """
+        hits, segment = curve.cumulative_hits, curve.segment
+        counts = _counts(hits, curve.cumulative_items, segments.each_entry(curve.m, curve.offsets))
+        value, slack = self.value(counts, weighted=curve.weighted)
+
+        def is_highest(values: Tensor, slack: float = 1.0) -> Tensor:
+            highest = values.new_full((len(curve.m),), -torch.inf).scatter_reduce(0, segment, values, "amax")
+            return (values > -torch.inf) & (values * slack >= highest[segment])
+
+        best = is_highest(value, slack)
+        if self.recall is not None:
+            best = is_highest(torch.where(best, counts.tp, -torch.inf))
+        places = torch.where(best, torch.arange(len(hits), device=hits.device), len(hits))
+        entry = places.new_full((len(curve.m),), len(hits)).scatter_reduce(0, segment, places, "amin")
+        ratio = counts.precision if self.precision is None else counts.recall
+        return entry, torch.where(curve.m > 0, torch.cat([ratio, ratio.new_zeros(1)])[entry], torch.nan)
+
     def _f_beta_scaled(self, counts: Counts) -> Tensor:
         """Return F_beta times a constant, tp / (beta^2 m + items), so that equal F_beta are equal to the bit.
 

@@ -290,7 +290,9 @@ class MeanAveragePrecision(CocoMetric):
             return super().__new__(cls)
         call = inspect.signature(cls).bind(*args, **kwargs)
         others = call.arguments.pop("kwargs", {})
-        return VOCMeanAveragePrecision(**arguments_by_convention(call.arguments, cls, VOCMeanAveragePrecision), **others)
+        return VOCMeanAveragePrecision(
+            **arguments_by_convention(call.arguments, cls, VOCMeanAveragePrecision), **others
+        )
 
     __new__.__signature__ = inspect.signature(__init__)  # type: ignore[attr-defined]  # for help() and editors
 
