@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.coverage.at_rank import ap_limits
+from benchmarks.coverage.cliffs import ap_limits
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap import Convention

@@ -1,5 +1,6 @@
 import json
 import math
+import warnings
 from itertools import product
 
 import numpy as np
@@ -8,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from torch.autograd import forward_ad
 
-from benchmarks.coverage import many_systems, systems
+from benchmarks.coverage import differences, many_systems, systems
 from tests.support import oracles_inference as oracles
 from tests.support.each import each
 from tests.support.paths import DATA
@@ -162,7 +164,9 @@ def test_the_interval_of_the_default_recovers_variance_estimates(levels, level):
 
 
 def test_the_interval_agrees_with_the_test_of_the_default():
-    found = systems.differences(200, 0.2, 3.5, -1.0, 0.8, repetitions=150, generator=torch.Generator().manual_seed(1))
+    found = differences.differences(
+        200, 0.2, 3.5, -1.0, 0.8, repetitions=150, generator=torch.Generator().manual_seed(1)
+    )
     assert found["contradicts", "logit"].value < 0.03
     assert found["covers", "logit"].value > 0.9
 
@@ -349,3 +353,13 @@ def test_the_range_of_a_difference_is_that_of_its_values():
         for bad in ((1, 0), 1, (0, None)):
             with pytest.raises(ValueError, match="`bounds` must be None or two ascending numbers"):
                 compare(FAR, NEAR, bounds=bad)
+
+
+@pytest.mark.parametrize("method", ["logit", "bootstrap"])
+def test_one_hit_of_dual_tensors_equals_plain_tensors(method):
+    scores, target = torch.tensor([[3.0, 2.0, 1.0, 2.0], [1.0, 2.0, 3.0, 2.0]]), torch.tensor([1, 0, 0, 0])
+    wanted = compare_rankings(*scores, target, method=method)
+    with warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the first dual tensor of a process scripts functions
+        found = compare_rankings(*(forward_ad.make_dual(x, torch.ones(4)) for x in scores), target, method=method)
+    assert str(found) == str(wanted)

@@ -132,7 +132,7 @@ def lexsort(*keys: Any) -> Any:
 
 def dense_ranks(keys: Tensor) -> tuple[Tensor, Tensor]:
     """Return the distinct keys ascending, and the index of each key among them, which needs fewer bits than the key."""
-    distinct, ranks = torch.unique(keys, return_inverse=True)
+    distinct, ranks = torch.unique(keys.detach(), return_inverse=True)  # which has no derivative
     return distinct, ranks
 
 
