@@ -1,12 +1,16 @@
 """Pages of reports in a browser: they move as described, request nothing, and are readable without JavaScript."""
 
 import pytest
+import torch
 
 from tests.apps.test_reports import SCRIPT, labels, ranking, updated
 from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.each import each
 from tests.support.every_metric import METRICS
 from torch_ap import report
+from torch_ap.inference.posteriors import f_beta_posterior, precision_posterior, recall_posterior
+from torch_ap.reports.content import DASH
+from torch_ap.reports.thresholds import RULES
 
 pytestmark = [pytest.mark.slow, in_browser]
 PHONE = {"viewport": {"width": 390, "height": 800}}
@@ -79,3 +83,82 @@ def test_the_page_is_complete_without_javascript_and_in_print(browser, tmp_path)
         page.emulate_media(media="print")
         assert all(x.is_visible() for x in page.locator("figure svg").all())
         assert not page.locator(".bar, .live, canvas").first.is_visible()
+
+
+def shown(page):
+    """Return the threshold, and the numbers of the slider by name."""
+    rows = page.eval_on_selector_all(".results tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))")
+    return {name: cells for name, *cells in rows if name}
+
+
+def move(page, place):
+    page.locator("input[type=range]").evaluate("(x, i) => { x.value = i; x.dispatchEvent(new Event('input')); }", place)
+    page.locator("button", has_text="Copy this").click()
+    return float(page.locator("button", has_text="Copied").text_content().removeprefix("Copied "))
+
+
+def expected(tp, fp, fn, ends, tn=None):
+    """Return the rows that the slider must show."""
+    values = (tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn))
+    rows = {
+        name: [f"{x:.3f}", f"{float(low):.3f}{DASH}{float(high):.3f}"]
+        for name, x, (low, high) in zip(("precision", "recall", "F1"), values, ends, strict=True)
+    }
+    return rows, [f"{int(x):,}" for x in (tp, fp, fn, *([] if tn is None else [tn]))]
+
+
+def ends_of(numbers):
+    return [(numbers[f"{x}_low"], numbers[f"{x}_high"]) for x in ("precision", "recall", "f_beta")]
+
+
+def assert_shown(page, rows, counts):
+    found = shown(page)
+    for name, (value, interval) in rows.items():
+        assert found[name][0] == value
+        ends = [[float(x) for x in text.split(DASH)] for text in (found[name][1], interval)]
+        assert ends[0] == pytest.approx(ends[1], abs=1.1e-3), "rounded twice"
+    cells = [x for name in found if name not in rows for x in found[name] if x.replace(",", "").isdigit()]
+    assert cells == counts
+
+
+def test_the_slider_equals_the_operating_points_of_a_classifier(browser, tmp_path):
+    metric = ranking()
+    scores, target = metric.preds[0], metric.target[0]
+    with opened(browser, report(metric, tmp_path / "x.html")) as page:
+        last = int(page.locator("input[type=range]").get_attribute("max"))
+        for i in range(10):
+            threshold = move(page, i * last // 9)
+            kept = scores >= threshold
+            tp, fp = int(kept[target == 1].sum()), int(kept[target == 0].sum())
+            m, n = int(target.sum()), len(target)
+            laws = precision_posterior(tp, fp), recall_posterior(tp, m - tp), f_beta_posterior(tp, fp, m - tp)
+            ends = [law.interval() for law in laws]
+            assert_shown(page, *expected(tp, fp, m - tp, ends, n - m - fp))
+        for name, rule in RULES:
+            page.get_by_role("button", name=name, exact=True).click()
+            point = metric.curve().operating_point(**rule)
+            counts = [int(x) for x in (point.tp, point.fp, point.fn)]
+            assert_shown(page, *expected(*counts, ends_of(vars(point)), n - m - counts[1]))
+
+
+def test_the_slider_equals_the_operating_points_of_a_detector(browser, tmp_path):
+    metric = updated(METRICS["coco"])
+    path = report(metric, tmp_path / "x.html", n_resamples=10)
+    with opened(browser, path) as page:
+        classes = len(metric.compute()["classes"])
+        for row in range(classes + 1):
+            if row:
+                page.locator(f"tr[data-key='{row - 1}'] button").click()
+                assert page.get_by_label("Ranking").input_value() == str(row)
+            if page.locator("input[type=range]").is_disabled():
+                assert not float(metric.operating_points().tp[row - 1])
+                continue
+            last = int(page.locator("input[type=range]").get_attribute("max"))
+            for i in range(5):
+                threshold = move(page, i * last // 4)
+                points = metric.operating_points(score_threshold=threshold, per_class=False)
+                if row:
+                    points = metric.operating_points(score_threshold=torch.full((classes,), threshold))
+                tensors = {name: x for name, x in vars(points).items() if isinstance(x, torch.Tensor)}
+                x = {name: float(column.flatten()[max(row - 1, 0)]) for name, column in tensors.items()}
+                assert_shown(page, *expected(x["tp"], x["fp"], x["fn"], ends_of(x)))

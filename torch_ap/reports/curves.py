@@ -12,13 +12,9 @@ from torch_ap.inference import OperatingPoint
 from torch_ap.plot.given import with_kind
 from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table
 from torch_ap.reports.estimates import ReportOptions
+from torch_ap.reports.thresholds import RULES, Cuts, cuts_of_curve, threshold_widget
 
 BEST_F1 = ("best F1", "at score", "precision", "recall")  # columns of best_f1
-_RULES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("highest F1", {"beta": 1.0}),
-    ("precision ≥ 0.9", {"precision": 0.9}),
-    ("recall ≥ 0.9", {"recall": 0.9}),
-)
 _POINT_COLUMNS = ("score ≥", "precision", "recall", "F1", "TP", "FP", "FN")
 _MAX_BAND_ITEMS = 100_000  # a band takes 1,000 resamples of the items
 _ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT = 0.24, 1.3, 9.0  # inches, of pictures of classes
@@ -57,20 +53,28 @@ def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> lis
         "as fixed in advance; for a threshold chosen on these items they are slightly too narrow."
     )
     points = [_operating_points("" if is_single else name, x, options) for name, x in curves.items()]
+    cuts = {name: [cuts_of_curve(x)] for name, x in curves.items()}
     return [
-        Section("Precision and recall", [precision_recall, _levels(curves)]),
-        Section("Operating points", [text, *points, f_beta]),
+        Section("Precision and recall", [threshold_widget(cuts, [precision_recall, f_beta], options), _levels(curves)]),
+        Section("Operating points", [text, *points]),
     ]
 
 
 def class_sections(
-    metric: Any, curves: Sequence[Curve], units: str, options: ReportOptions, bars_caption: str, at: str = ""
+    metric: Any,
+    curves: Sequence[Curve],
+    cuts: Mapping[str, Sequence[Cuts]],
+    units: str,
+    options: ReportOptions,
+    bars_caption: str,
+    at: str = "",
 ) -> list[Section]:
-    """Return bars of the classes, of both systems if there are two, and the curves of the first.
+    """Return bars of the classes, of both systems if there are two, and the curves of the first with their thresholds.
 
     Args:
         metric: metric of the first system.
         curves: its curves.
+        cuts: counts at the thresholds of each system.
         units: name of the classes, in the plural.
         options: arguments of the report.
         bars_caption: caption of the bars.
@@ -87,14 +91,14 @@ def class_sections(
         (7.0, height),
     )
     if len(curves) > _MAX_CURVES:
-        return [Section(title, [bars])]
+        return [Section(title, [bars, threshold_widget(cuts, [], options)])]
     lines = [replace(x, name=with_kind(metric, x.name)) for x in curves]  # the names of the bars
     picture = Picture(
         f"Precision over recall of {units}{at}.",
         lambda ax: plot.precision_recall(lines, ax=ax, chance_level=False),
         (8.4 if len(curves) > _MAX_INSIDE else 6.4, 4.2),
     )
-    return [Section(title, [bars, picture])]
+    return [Section(title, [bars, threshold_widget(cuts, [picture], options)])]
 
 
 def best_f1(curve: Curve) -> list[Cell]:
@@ -116,7 +120,7 @@ def _levels(curves: Mapping[str, Curve]) -> Table:
 
 def _operating_points(name: str, curve: Curve, options: ReportOptions) -> Table:
     rows: list[list[Cell]] = []
-    for rule, settings in _RULES:
+    for rule, settings in RULES:
         point = curve.operating_point(confidence_level=options.confidence_level, **settings)
         counts = [DASH if x != x else f"{float(x):,.10g}" for x in (point.tp, point.fp, point.fn)]
         threshold = "no threshold" if point.threshold != point.threshold else f"{float(point.threshold):.4g}"

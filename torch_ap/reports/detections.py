@@ -7,6 +7,7 @@ import torch
 
 from torch_ap import plot
 from torch_ap.curves import Curve
+from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
@@ -16,6 +17,7 @@ from torch_ap.reports import cautions
 from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
 from torch_ap.reports.estimates import ReportOptions, headline
+from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 _ONE_BY_ONE = (
@@ -47,7 +49,8 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         sections.append(_threshold_section(numbers, metrics))
     if curves:
         caption = "Average precision of classes over all IoU thresholds"
-        sections += class_sections(metric, curves, "classes", options, caption, f" at IoU {iou:g}")
+        cuts = {name: _cuts(x, options) for name, x in metrics.items()}
+        sections += class_sections(metric, curves, cuts, "classes", options, caption, f" at IoU {iou:g}")
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics))
         sections.append(_class_table(metric, by_system, iou, options))
@@ -136,6 +139,16 @@ def _error_section(metrics: Mapping[str, Any]) -> Section:
     )
 
 
+def _cuts(metric: Any, options: ReportOptions) -> list[Cuts]:
+    """Return the counts at the thresholds of all classes together, and of each class."""
+    at = metric._matches_at(None, None, options.names)
+    numbers = [
+        numbers_at_every_threshold(at, per_class=per_class, confidence_level=options.confidence_level)
+        for per_class in (False, True)
+    ]
+    return [*cuts_of_detections(numbers[0], [ALL]), *cuts_of_detections(numbers[1], at.names)]
+
+
 def _class_table(metric: Any, by_system: Mapping[str, Sequence[Curve]], iou: float, options: ReportOptions) -> Section:
     """Return the table of all classes."""
     curves, *others = by_system.values()
@@ -151,7 +164,8 @@ def _class_table(metric: Any, by_system: Mapping[str, Sequence[Curve]], iou: flo
         compared = [other, ap - other] if others else []
         rows.append([curve.name, *numbers, ap, *compared, int(curve.m), len(curve.thresholds), *best_f1(curve)])
     head += ["ground truths", "detections", *BEST_F1]
-    table, omitted = sorted_table(head, rows, "classes", {"at score": ".4g", "difference": "+.3f"})
+    forms = {"at score": ".4g", "difference": "+.3f"}
+    table, omitted = sorted_table(head, rows, "classes", forms, opens="thresholds")
     text = (
         f"AP is over all IoU thresholds, low and high its {options.level} interval over images. "
         f"best F1 is the highest F1 at IoU {iou:g}, with its threshold, precision and recall. {omitted}"

@@ -14,6 +14,7 @@ from torch_ap.reports import cautions
 from torch_ap.reports.content import Cell, Content, Section, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
 from torch_ap.reports.estimates import ReportOptions, headline
+from torch_ap.reports.thresholds import cuts_of_all, cuts_of_curve
 from torch_ap.retrieval.measures import words
 
 
@@ -41,7 +42,8 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
         sections += ranking_sections({name: x for name, (x,) in by_system.items()}, options)
     else:
         caption = f"Average precision of {units[1]}, chance levels as strokes,"
-        sections += class_sections(metric, curves, units[1], options, caption)
+        cuts = {name: [cuts_of_all(x), *map(cuts_of_curve, x)] for name, x in by_system.items()}
+        sections += class_sections(metric, curves, cuts, units[1], options, caption)
         sections.append(_class_table(metric, options, by_system, units))
     return Content(
         head,
@@ -106,7 +108,7 @@ def _class_table(
         for row, curve in zip(rows, others[0], strict=True):
             ap = float(curve.average_precision)
             row[2:2] = [ap, float(row[1]) - ap]
-    table, omitted = sorted_table(head, rows, units[1], {"at score": ".4g", "difference": "+.3f"})
+    table, omitted = sorted_table(head, rows, units[1], {"at score": ".4g", "difference": "+.3f"}, opens="thresholds")
     text = "Each has its own ranking. best F1 is the highest F1, with its threshold, precision and recall."
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), table])
 

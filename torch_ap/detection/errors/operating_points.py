@@ -191,8 +191,8 @@ def _ends(images: ImageCounts, estimates: Any, most: Any, beta: float, confidenc
     Wilson's interval uses the number of trials with the variance of a / b, but at most the number of items, (3, S), and
     the quantile of Student's t with one degree of freedom less than images with any b.
     """
-    offsets, tp, n, m = images
-    share, xp = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2), arrays.namespace(tp)
+    (offsets, tp, n, m), xp = images, arrays.namespace(estimates)
+    share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
     denominators = n, m, share * m + (1 - share) * n
     each = arrays.repeat(estimates, lengths(offsets))
 
@@ -202,6 +202,23 @@ def _ends(images: ImageCounts, estimates: Any, most: Any, beta: float, confidenc
     some = total(segments.as_float64(b > 0) for b in denominators)
     whole = arrays.join(most[:2], total(denominators[2:]))
     residual = total((tp - ratio * b) ** 2 for ratio, b in zip(each, denominators, strict=True))
+    return ratio_ends(estimates, residual, whole, some, most, confidence_level)
+
+
+def ratio_ends(
+    estimates: Any, residual: Any, whole: Any, some: Any, most: Any, confidence_level: float
+) -> tuple[Any, Any]:
+    """Return the lower and upper ends of ratios of sums over images.
+
+    Args:
+        estimates: the ratios a / b.
+        residual: sums of (a - ratio b)^2 over images.
+        whole: sums of b.
+        some: numbers of images with any b.
+        most: largest numbers of trials.
+        confidence_level: nominal coverage.
+    """
+    xp = arrays.namespace(estimates)
     variance = residual / whole**2 * (some / (some - 1))
     inner = estimates * (1 - estimates)
     trials = xp.minimum(xp.where((variance > 0) & (inner > 0), inner / variance, torch.inf), most)

@@ -11,7 +11,8 @@
  *
  *   page.create(tag, attributes, ...children)   a new element; texts are never read as HTML
  *   page.chart(parent, options)                 a chart to hover over and zoom, see below
- *   page.number(x), page.onScheme(redraw)       a number for people; calls redraw when light and dark change
+ *   page.number(x), page.score(x)               texts of a number and of a threshold
+ *   page.onScheme(redraw)                       calls redraw when light and dark change
  *
  * Any <table class="sortable"> sorts by its heads; from 8 rows on it can be searched and filtered. A column is a column of
  * numbers unless its head has the class "text"; the cells of numbers have `data-value`, or none if undefined.
@@ -33,6 +34,7 @@ const page = (() => {
 
   const number = x => x == null || Number.isNaN(x) ? "–" : Number.isInteger(x) ? x.toLocaleString("en") :
     Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5 ? x.toPrecision(4) : x.toFixed(3);
+  const score = x => String(Number(x.toPrecision(6)));
 
   const color = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const onScheme = redraw => redraws.push(redraw);
@@ -194,6 +196,7 @@ const page = (() => {
         }
       });
       const joined = uPlot.join(tables()), [first, last] = full();
+      const isZoomed = ({min, max}) => min != null && (min > first || max < last);
       const isAll = (min, max) => min === joined[0][0] && max === joined[0][joined[0].length - 1];
       const axis = (label, size) => ({label, labelSize: 20, labelGap: 0, size, stroke: color("ink"), ticks: {stroke: color("line")},
         grid: {stroke: color("line"), width: 1}, font: "12px system-ui", labelFont: "13px system-ui"});
@@ -203,7 +206,7 @@ const page = (() => {
         cursor: {y: false, drag: {x: true, y: false}, points: {show: false}},
         scales: {
           x: {time: false, distr: options.log ? 3 : 1, range: (u, min, max) => isAll(min, max) ? [first, last] : [min, max]},
-          y: {range: (u, min, max) => u.scales.x.min > first || u.scales.x.max < last ? [min - 0.02, max + 0.02] : [bottom, ceiling + 0.02]},
+          y: {range: (u, min, max) => isZoomed(u.scales.x) ? [min - 0.02, max + 0.02] : [bottom, ceiling + 0.02]},
         },
         axes: [axis(options.x, 40), axis(options.y, 50)],
         hooks: {setCursor: [follow], draw: [drawMarks]},
@@ -249,5 +252,5 @@ const page = (() => {
     document.querySelectorAll("table[data-opens]").forEach(openable);
   });
 
-  return {chart, color, create, number, onScheme, open, register};
+  return {chart, color, create, number, onScheme, open, register, score};
 })();

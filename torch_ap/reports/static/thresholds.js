@@ -1,0 +1,115 @@
+"use strict";
+/* The slider over score thresholds: its numbers, confusion matrix and curves move together. */
+page.register("thresholds", (element, data) => {
+  const {create, number, score} = page, [system, other] = data.systems;
+  const precision = (x, i) => x.tp[i] / (x.tp[i] + x.fp[i]);
+  const f1 = (x, m, i) => 2 * x.tp[i] / (x.tp[i] + x.fp[i] + m);
+  let ranking, place, curves;
+
+  const select = create("select", {"aria-label": "Ranking", onchange: () => show(Number(select.value))},
+    ...data.rankings.map((x, i) => create("option", {value: i}, x.name || system)));
+  const slider = create("input", {type: "range", min: 0, step: 1, "aria-label": "Score threshold", oninput: () => move(
+    ranking.t.length - 1 - Number(slider.value))});
+  const threshold = create("output", {class: "threshold"});
+  const copy = create("button", {type: "button", onclick: copyThreshold}, "Copy this threshold");
+  const rules = data.rules.map((name, i) => create("button", {type: "button", onclick: () => move(ranking.best[i])}, name));
+  const results = create("div", {class: "results"}), remark = create("p", {class: "remark"}), charts = create("div");
+
+  async function copyThreshold() {
+    const text = String(ranking.t[place]);
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {  // not allowed for files in some browsers
+      const field = create("textarea", {}, text);
+      document.body.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+    }
+    copy.textContent = `Copied ${text}`;
+  }
+
+  /* The series of precision over recall: ascending recall, a step from threshold to threshold. */
+  function precisionSeries(x, m, name) {
+    const at = x.t.map((_, i) => i);
+    return {name, x: at.map(i => x.tp[i] / m), y: at.map(i => precision(x, i)), ...ends(x, 0, at),
+      details: {"score ≥": x.t, TP: x.tp, FP: x.fp, FN: at.map(i => m - x.tp[i])}};
+  }
+
+  function ends(x, row, at) {
+    return x.ends[row].some(y => y !== null) ? {low: at.map(i => x.ends[row][i]), high: at.map(i => x.ends[row + 1][i])} : {};
+  }
+
+  /* Series over ascending thresholds. */
+  function overThresholds(x, m, name) {
+    const at = x.t.map((_, i) => x.t.length - 1 - i), t = at.map(i => x.t[i]);
+    return {name, x: t, y: at.map(i => f1(x, m, i)), ...ends(x, 4, at), details: {precision: at.map(i => precision(x, i)),
+      recall: at.map(i => x.tp[i] / m), TP: at.map(i => x.tp[i]), FP: at.map(i => x.fp[i])}};
+  }
+
+  function show(index) {
+    ranking = data.rankings[index];
+    select.value = index;
+    curves = [];
+    charts.replaceChildren();
+    const others = ranking.others.filter(x => x.t.length), has = ranking.t.length > 0 && ranking.m > 0;
+    for (const x of [slider, copy, ...rules]) x.disabled = !has;
+    rules.forEach((x, i) => { x.disabled = !has || ranking.best[i] < 0; });
+    if (!has) {
+      threshold.textContent = "no threshold: nothing positive is retrieved";
+      results.replaceChildren();
+      remark.textContent = "";
+      return;
+    }
+    const all = (make, end) => [make(ranking, ranking.m, other ? system + end : ""), ...others.map(x => make(x, ranking.m, other + end))];
+    const title = x => create("h3", {}, ranking.name ? `${x}: ${ranking.name}` : x);
+    charts.append(title("Precision over recall"));
+    curves.push(page.chart(charts, {x: "recall", y: "precision", xRange: [0, 1.02], step: true, series: all(precisionSeries, "")}));
+    charts.append(title("F1 over the threshold"));
+    curves.push(page.chart(charts, {x: "score threshold", y: "F1", series: all(overThresholds, "")}));
+    slider.max = ranking.t.length - 1;
+    move(Math.max(ranking.best[0], 0));
+  }
+
+  function move(to) {
+    place = to;
+    const {t, tp, fp, m, n} = ranking, i = place, values = [precision(ranking, i), tp[i] / m, f1(ranking, m, i)];
+    slider.value = t.length - 1 - i;
+    slider.setAttribute("aria-valuetext", `score at least ${score(t[i])}`);
+    threshold.textContent = `score ≥ ${score(t[i])}`;
+    copy.textContent = "Copy this threshold";
+    const rows = ["precision", "recall", "F1"].map((name, k) => {
+      const [low, high] = [ranking.ends[2 * k][i], ranking.ends[2 * k + 1][i]];
+      return [name, values[k].toFixed(3), low === null ? "–" : `${low.toFixed(3)}–${high.toFixed(3)}`];
+    });
+    results.replaceChildren(
+      table(["", "value", `${data.level} interval`], rows),
+      n == null ? table(["", "object", "no object"], [["detected", number(tp[i]), number(fp[i])], ["missed", number(m - tp[i]), "–"]])
+        : table(["", "positive", "negative"], [["score ≥ threshold", number(tp[i]), number(fp[i])],
+          ["below", number(m - tp[i]), number(n - m - fp[i])]]));
+    const [same] = ranking.others.filter(x => x.t.length);
+    const j = same ? same.tp.findIndex(x => x >= tp[i]) : -1;
+    remark.textContent = !same ? "" : j < 0 ? `${other} never reaches this recall.` :
+      `${other} at the same recall or the next: precision ${precision(same, j).toFixed(3)}, score ≥ ${score(same.t[j])}.`;
+    curves[0].mark([{x: values[1], y: values[0]}]);
+    curves[1].mark([{x: t[i], y: values[2]}]);
+  }
+
+  function table(heads, rows) {
+    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map(x => create(x ? "th" : "td", x ? {scope: "col"} : {}, x)))),
+      create("tbody", {}, ...rows.map(([name, ...cells]) => create("tr", {},
+        create("th", {scope: "row", class: "text"}, name), ...cells.map(x => create("td", {}, x))))));
+  }
+
+  element.querySelectorAll("figure").forEach(x => x.classList.add("printed"));
+  const box = create("div", {class: "live"},
+    create("div", {class: "bar"}, ...(data.rankings.length > 1 ? [select] : []), ...rules, copy),
+    create("div", {class: "bar"}, slider, threshold), results, remark, charts);
+  if (data.most) {
+    box.append(create("p", {class: "remark"}, `At most ${data.most} thresholds of each curve are on this page, ` +
+      "evenly over the scores of the positives, with the best ones; each has its exact counts. Ends of intervals have four digits."));
+  }
+  element.prepend(box);
+  show(0);
+  return {open(key) { show(Number(key) + data.first); }};
+});

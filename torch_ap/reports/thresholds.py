@@ -1,0 +1,168 @@
+"""The widget with a slider over score thresholds: counts, precision, recall and F1 of each ranking, with intervals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from torch_ap.core.measures.counts import Counts
+from torch_ap.core.ranking import segments
+from torch_ap.curves import Curve
+from torch_ap.detection.errors.every_threshold import ThresholdNumbers
+from torch_ap.inference.operating_point import ThresholdCriterion
+from torch_ap.reports.content import Part, Widget
+from torch_ap.reports.estimates import ReportOptions
+
+Array = np.ndarray[Any, Any]
+
+RULES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("highest F1", {"beta": 1.0}),
+    ("precision ≥ 0.9", {"precision": 0.9}),
+    ("recall ≥ 0.9", {"recall": 0.9}),
+)
+ALL = "all"  # name of the ranking of all classes
+_MOST, _FEWEST, _TOTAL = 200, 20, 20_000  # thresholds of a ranking on the page, and of all rankings
+_DIGITS = 4  # of the ends of intervals
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Counts of one ranking at its thresholds, descending.
+
+    Attributes:
+        name: name of the ranking.
+        score: (T,) thresholds.
+        tp: (T,) positives with at least the score.
+        fp: (T,) other items with at least the score.
+        m: number of positives.
+        n: number of items; None for detections, whose negatives cannot be counted.
+        ends: (6, T) low and high ends of precision, recall and F1; None to compute posterior intervals of items.
+    """
+
+    name: str
+    score: Array
+    tp: Array
+    fp: Array
+    m: float
+    n: float | None = None
+    ends: Array | None = None
+
+
+def cuts_of_curve(curve: Curve) -> Cuts:
+    """Return the counts at every score of a positive."""
+    ranking = curve._ranking(separable=True)
+    assert ranking.score is not None
+    hits, items = (segments.as_float64(x).cpu().numpy() for x in (ranking.cumulative_hits, ranking.cumulative_items))
+    score = segments.comparable(ranking.score).cpu().numpy()
+    return Cuts(curve.name, score, hits, items - hits, float(curve.m), float(curve.n))
+
+
+def cuts_of_all(curves: Sequence[Curve]) -> Cuts:
+    """Return the counts of all rankings together at one threshold."""
+    score = torch.cat([x.thresholds for x in curves])
+    hits, items = (
+        torch.cat([ends.diff(prepend=ends[:1] * 0) for ends in column])
+        for column in ([x.hits for x in curves], [x.items for x in curves])
+    )
+    order = torch.argsort(score, descending=True)
+    n, m = (torch.stack([getattr(x, name) for x in curves]).sum() for name in ("n", "m"))
+    hits, items = (x[order].cumsum(0) for x in (hits, items))
+    return cuts_of_curve(Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL))
+
+
+def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str]) -> list[Cuts]:
+    """Return the counts of the classes, or of one threshold for all classes."""
+    ends = np.stack([numbers.low, numbers.high], 1).reshape(6, -1)
+    return [
+        Cuts(name, numbers.score[a:b], numbers.tp[a:b], numbers.fp[a:b], float(m), ends=ends[:, a:b])
+        for name, a, b, m in zip(names, numbers.offsets[:-1], numbers.offsets[1:], numbers.m, strict=True)
+    ]
+
+
+def threshold_widget(systems: Mapping[str, Sequence[Cuts]], parts: Sequence[Part], options: ReportOptions) -> Widget:
+    """Return the widget.
+
+    Args:
+        systems: the rankings of each system by name, in the same order in each. The slider moves over the first system.
+        parts: content without JavaScript.
+        options: arguments of the report.
+    """
+    (first, *others) = systems.values()
+    most = max(_FEWEST, min(_MOST, _TOTAL // max(1, len(first) * len(systems))))
+    is_sampled = any(len(x.score) > most for cuts in systems.values() for x in cuts)
+    rows = [
+        {"name": cuts.name, "m": _whole(cuts.m), "n": cuts.n and _whole(cuts.n)}
+        | _numbers(cuts, most, options.confidence_level)
+        | {"others": [_numbers(other[place], most, options.confidence_level) for other in others]}
+        for place, cuts in enumerate(first)
+    ]
+    return Widget(
+        "thresholds",
+        {
+            "rankings": rows,
+            "systems": list(systems) if others else [""],
+            "rules": [name for name, _ in RULES],
+            "level": options.level,
+            "most": most if is_sampled else 0,
+            "first": int(first[0].name == ALL),
+        },
+        parts,
+    )
+
+
+def _numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:
+    """Return at most this many thresholds, with the places of the best ones; the ends are rounded."""
+    finite = np.isfinite(cuts.score)
+    score, tp, fp = (x[finite] for x in (cuts.score, cuts.tp, cuts.fp))
+    best = _best(tp, fp, cuts.m)
+    places = np.arange(len(score))
+    if len(score) > most:
+        evenly = np.linspace(0, len(score) - 1, most).round().astype(int)
+        places = np.unique(np.append(evenly, [x for x in best if x >= 0])).astype(int)
+    ends = (
+        _posterior_ends(tp[places], fp[places], cuts.m, level) if cuts.ends is None else cuts.ends[:, finite][:, places]
+    )
+    return {
+        "t": [_shortest(x) for x in score[places]],
+        "tp": [_whole(x) for x in tp[places].tolist()],
+        "fp": [_whole(x) for x in fp[places].tolist()],
+        "ends": ends.round(_DIGITS).tolist(),
+        "best": [int(np.searchsorted(places, x)) if x >= 0 else -1 for x in best],
+    }
+
+
+def _best(tp: Array, fp: Array, m: float) -> list[int]:
+    """Return the place of the best threshold by each rule, -1 for none."""
+    counts = Counts(*(torch.from_numpy(np.asarray(x, np.float64)) for x in (tp, fp, m - tp, 0 * tp)))
+    weighted = bool((tp % 1).any() or (fp % 1).any())
+    return [int(ThresholdCriterion(**rule).best_index(counts, weighted=weighted)) for _, rule in RULES]
+
+
+def _posterior_ends(tp: Array, fp: Array, m: float, level: float) -> Array:
+    """Return the ends of the intervals of ``Curve.operating_point``: (6, T); NaN with weights."""
+    from scipy.special import betaincinv
+
+    if (tp % 1).any() or (fp % 1).any():
+        return np.full((6, len(tp)), np.nan)
+    tails, fn = np.array([[(1 - level) / 2], [(1 + level) / 2]]), m - tp
+    share = betaincinv(tp + 0.5, fp + fn + 1, tails)
+    low_high = [betaincinv(tp + 0.5, fp + 0.5, tails), betaincinv(tp + 0.5, fn + 0.5, tails), 2 * share / (1 + share)]
+    with np.errstate(invalid="ignore"):
+        estimates = [tp / (tp + fp), tp / m, 2 * tp / (tp + fp + m)]
+    pairs = [(np.minimum(x[0], y), np.maximum(x[1], y)) for x, y in zip(low_high, estimates, strict=True)]
+    return np.stack([end for pair in pairs for end in pair])
+
+
+def _shortest(score: Any) -> float:
+    """Return the number with the fewest digits that selects the same items in float64 and in the score's dtype."""
+    for digits in range(3, 17):
+        number = float(f"{score:.{digits}g}")
+        if number <= score and score.dtype.type(number) == score:
+            return number
+    return float(score)
+
+
+def _whole(number: float) -> float | int:
+    return int(number) if number == int(number) else round(number, 6)
