@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.oracles_inference import average_precision_by_definition
 from tests.support.tolerances import FEW_TERMS, SINGLE
 from torch_ap import BinaryAveragePrecision, Convention, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.core.measures.convention import TIES
@@ -22,34 +23,6 @@ F = torch.float64
 SCORES, TARGET = [-0.657, 2.19, 0.471, -0.0762, -1.22], [0, 1, 0, 0, 1]
 TIED_SCORES, TIED_TARGET = [2.0, 2.0, 2.0, 1.0, 1.0], [0, 1, 0, 1, 0]
 INTERPOLATIONS = ("11-point", "11-point-trec9", "101-point", "all-points", "nuscenes")
-
-
-def precision_sum(flags, hits, items):
-    """Sum the precision at each hit of an ordered group below these numbers of hits and items."""
-    total = 0.0
-    for flag in flags:
-        items, hits = items + 1, hits + flag
-        total += flag * hits / items
-    return total
-
-
-def average_precision_by_definition(scores, target, ties):
-    """Return the AP of one ranking; NaN without hits."""
-    total, hits, items = 0.0, 0, 0
-    for score in sorted(set(scores), reverse=True):
-        flags = [y for s, y in zip(scores, target, strict=True) if s == score]
-        found = sum(flags)
-        if ties == "grouped":
-            total += found * (hits + found) / (items + len(flags))
-        elif ties == "expected":
-            places = itertools.combinations(range(len(flags)), found) if 0 < found < len(flags) else [range(found)]
-            orders = [[int(place in chosen) for place in range(len(flags))] for chosen in places]
-            orders = orders if len(orders) > 1 else [flags]
-            total += sum(precision_sum(order, hits, items) for order in orders) / len(orders)
-        else:
-            total += precision_sum(sorted(flags, reverse=ties == "optimistic"), hits, items)
-        hits, items = hits + found, items + len(flags)
-    return total / hits if hits else math.nan
 
 
 def resampled(scores, target, ties, draws):

@@ -1,5 +1,6 @@
 """Slow oracles of inference: average precision in exact fractions, and distributions by brute force."""
 
+import math
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -15,6 +16,34 @@ def grouped(scores, target):
             above = [b for a, b in zip(scores, target, strict=True) if a >= s]
             total += Fraction(sum(above), len(above))
     return total / m if m else None
+
+
+def precision_sum(flags, hits, items):
+    """Sum the precision at each hit of an ordered group below these numbers of hits and items."""
+    total = 0.0
+    for flag in flags:
+        items, hits = items + 1, hits + flag
+        total += flag * hits / items
+    return total
+
+
+def average_precision_by_definition(scores, target, ties):
+    """Return the AP of one ranking; NaN without hits."""
+    total, hits, items = 0.0, 0, 0
+    for score in sorted(set(scores), reverse=True):
+        flags = [y for s, y in zip(scores, target, strict=True) if s == score]
+        found = sum(flags)
+        if ties == "grouped":
+            total += found * (hits + found) / (items + len(flags))
+        elif ties == "expected":
+            places = combinations(range(len(flags)), found) if 0 < found < len(flags) else [range(found)]
+            orders = [[int(place in chosen) for place in range(len(flags))] for chosen in places]
+            orders = orders if len(orders) > 1 else [flags]
+            total += sum(precision_sum(order, hits, items) for order in orders) / len(orders)
+        else:
+            total += precision_sum(sorted(flags, reverse=ties == "optimistic"), hits, items)
+        hits, items = hits + found, items + len(flags)
+    return total / hits if hits else math.nan
 
 
 def weighted(scores, target, weights):

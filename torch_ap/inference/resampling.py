@@ -26,7 +26,7 @@ from torch_ap.core.ranking.builders import from_rows
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference.influence import ItemValues, count_misses
-from torch_ap.inference.record import Ends, normal_quantile
+from torch_ap.inference.record import SAME_VALUE, Ends, normal_quantile
 
 DESIGNS = allowed_values(Design)
 _DRAWS_PER_GROUP = 16  # above, a multinomial draw is faster than counting single draws
@@ -423,10 +423,11 @@ def bca(values: Tensor, estimate: Tensor, acceleration: Tensor, confidence_level
     """Return the bias-corrected and accelerated interval (Efron 1987).
 
     The ends are the quantiles at Phi(z0 + (z0 + z) / (1 - a (z0 + z))). z0 is computed from the share of replicates
-    below the estimate, plus half the share equal to it.
+    below the estimate, plus half the share equal to it, up to rounding.
     """
     values = values[~torch.isnan(values)]
-    below = segments.as_float64(values < estimate).mean() + segments.as_float64(values == estimate).mean() / 2
+    gaps = values - estimate
+    below = (segments.as_float64(gaps < -SAME_VALUE) + segments.as_float64(gaps <= SAME_VALUE)).mean() / 2
     shift = torch.special.ndtri(below.clamp(0.5 / len(values), 1 - 0.5 / len(values)))
     z = shift + values.new_tensor([-1.0, 1.0]) * normal_quantile(confidence_level)
     low, high = torch.quantile(values, torch.special.ndtr(shift + z / (1 - acceleration * z)))
