@@ -15,6 +15,7 @@ from benchmarks.coverage import (
     chance,
     chance_of_queries,
     cliffs,
+    comparison_at_rank,
     cuts,
     detectors,
     differences,
@@ -39,7 +40,7 @@ from benchmarks.coverage.tasks import Options, run_all
 _PARTS = {
     "rankings": rankings, "averages": averages, "perfect": perfect, "few-hits": few_hits, "few-misses": few_misses,
     "weighted": weighted, "simultaneous": simultaneous, "labels": labels,
-    "band": band, "at-rank": at_rank, "cliffs": cliffs,
+    "band": band, "at-rank": at_rank, "cliffs": cliffs, "comparison-at-rank": comparison_at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "chance-of-queries": chance_of_queries, "systems": systems, "differences": differences,
     "best": best, "planning": planning, "queries": queries, "images": images,

@@ -30,16 +30,20 @@ _REPLICATES = 200
 _FUNCTIONS: dict[str, Any] = {"P@k": precision_at_k_interval, "R@k": recall_at_k_interval}
 
 
+def recall_limit(share: float, found_share: float, distance: float, depth: float) -> float:
+    """Return the recall of the threshold above which the share ``depth`` of all items is."""
+    scores = torch.linspace(-8, 8 + distance, 100_001, dtype=torch.float64)
+    good, bad = torch.special.ndtr(distance - scores), torch.special.ndtr(-scores)
+    mixed = share * found_share  # the other hits are above the cut as rarely as the misses
+    place = int((mixed * good + (1 - mixed) * bad > depth).sum())
+    return float(found_share * good[place] + (1 - found_share) * bad[place])
+
+
 def cliffs(
     n: int, share: float, found_share: float, distance: float, k: int, *, repetitions: int, generator: torch.Generator
 ) -> Tally:
     """Intervals by Dirichlet weights and by the delta method."""
-    # the limit at which the hits that score as misses are above the cut as rarely as the misses
-    mixed = share * found_share
-    depth = torch.linspace(-8, 8 + distance, 100_001, dtype=torch.float64)
-    good, bad = torch.special.ndtr(distance - depth), torch.special.ndtr(-depth)
-    place = int((mixed * good + (1 - mixed) * bad > k / n).sum())
-    recall = float(found_share * good[place] + (1 - found_share) * bad[place])
+    recall = recall_limit(share, found_share, distance, k / n)
     truths, found = {"P@k": recall * share * n / k, "R@k": recall}, Tally()
     for relevant in labels(n, round(n * share), True, repetitions, generator):
         is_good = relevant & (torch.rand(n, generator=generator) < found_share)

@@ -343,7 +343,7 @@ def test_unsupported_requests_raise_by_name():
     preds, target = data()
     labels = (target == 0).long()
     with pytest.raises(ValueError, match="`top_k`"):
-        binary(top_k=5).confidence_interval()
+        fed(MulticlassAveragePrecision(4, top_k=5), *data()).confidence_interval()
     assert 0 < float(binary(top_k=5).chance_level()) < 1
     with pytest.raises(ValueError, match="`denominator="):
         binary(top_k=5, denominator="found").chance_level()

@@ -805,6 +805,9 @@ INFERENCE: dict[str, Row] = {
     ),
     "compare_per_query": Row(inference.compare_per_query, two_values, few),
     "compare_rankings": Row(inference.compare_rankings, two_systems),
+    "compare_rankings_at_k": Row(
+        inference.compare_rankings_at_k, two_systems, {"top_k": 5, "measure": "precision", **few}
+    ),
     "compare_systems_per_query": Row(inference.compare_systems_per_query, systems, few),
     "f_beta_posterior": Row(posteriors.f_beta_posterior, nothing, {"tp": 3, "fp": 2, "fn": 1}),
     "joint_rank_probability": Row(

@@ -1,6 +1,6 @@
 """Statistical inference for the classification AP metrics from their items as a sample."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,16 @@ from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
-from torch_ap.inference.average_precision import check_comparison, interval_method, interval_of_curve
+from torch_ap.inference.average_precision import (
+    check_comparison,
+    check_convention,
+    interval_method,
+    interval_of_curve,
+)
+from torch_ap.inference.average_precision_at_k import interval_at_k_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
+from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k
 from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
@@ -82,6 +89,8 @@ class ItemSample(Sample):
 
         For bins with distinct scores it is the interval for tied bins, widened by the bounds of the bins.
         """
+        if self._is_cut:
+            return self._interval_at_k(confidence_level, method, resampling)
         method = interval_method(method, self.settings, self.design, self.batch)
         options = InferenceSettings(
             confidence_level, method, self.design, resampling, self.simultaneous, self.first_look
@@ -95,6 +104,38 @@ class ItemSample(Sample):
         high = (bounds.high + (interval.high - interval.estimate)).clamp(max=1)
         reason = "; ".join(filter(None, [interval.reason, "widened by the bounds of the bins"]))
         return replace(interval, estimate=bounds.estimate, low=low, high=high, reason=reason)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether the value is AP@k of one ranking."""
+        return isinstance(self.settings.convention.top_k, int) and self.settings.inputs.width is None
+
+    def _interval_at_k(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+        """Return the interval of AP@k of one ranking."""
+        k, denominator = self._validate_cut(method, ("dirichlet",))
+        level = checks.open_fraction("confidence_level", confidence_level)
+        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling)
+
+    def _validate_cut(self, method: str | None, methods: Sequence[str], *curves: HitCurve) -> tuple[int, Any]:
+        """Return k and the denominator of AP@k, or raise ValueError for what has no interval at k."""
+        convention, batch = self.settings.convention, self.batch
+        checks.one_of("method", method, (*methods, None))
+        for name, value, only in (
+            ("design", self.design, "iid"),
+            ("prevalence", self.settings.prevalence, None),
+            ("groups", None if batch is None else batch.groups, None),
+            ("sampling_weights", self.sampling_weights, False),
+            ("simultaneous", self.simultaneous, False),
+            ("first_look", self.first_look, None),
+        ):
+            if value is not only and value != only:
+                raise ValueError(f"`{name}` must be {only!r} for an interval of AP@k")
+        if self.settings.mixed:
+            raise ValueError("`bins` must be None for an interval of AP@k, because a bin mixes scores")
+        for curve in (self.curve, *curves):
+            check_convention(replace(convention, top_k=None), "dirichlet", curve)
+        assert isinstance(convention.top_k, int)
+        return min(convention.top_k, max(int(self.curve.n), 1)), convention.denominator
 
     @property
     def _tied(self) -> APSettings:
@@ -142,6 +183,8 @@ class ItemSample(Sample):
         self._require_sample_prevalence("a comparison")
         mine, theirs = _paired_batches(self.batch, other.batch)
         curves = self.curve, other.curve
+        if self._is_cut:
+            return self._compare_at_k((mine, theirs), curves, confidence_level, method, resampling)
         if self.settings.inputs.width is not None:
             default = "influence" if mine.groups is None else grouped.DEFAULT
             options = InferenceSettings(confidence_level, method or default, self.design)
@@ -151,6 +194,22 @@ class ItemSample(Sample):
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
         groups = None if mine.groups is None else mine.groups[is_counted]
         return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options, groups)
+
+    def _compare_at_k(
+        self,
+        batches: tuple[Batch, Batch],
+        curves: tuple[HitCurve, HitCurve],
+        confidence_level: float,
+        method: str | None,
+        resampling: Resampling,
+    ) -> Comparison:
+        """Return the comparison of AP@k of one ranking."""
+        k, denominator = self._validate_cut(method, METHODS_AT_K, curves[1])
+        is_counted = counted_items(batches[0].target)
+        level = checks.open_fraction("confidence_level", confidence_level)
+        options = TopSettings(k, "average_precision", denominator, level, method or "dirichlet", resampling)
+        scores = batches[0].scores[is_counted], batches[1].scores[is_counted]
+        return compare_curves_at_k(curves, scores, batches[0].target[is_counted] == 1, options)
 
     def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the items
         """Return the contributions of the items to the AP of one ranking, or to an average."""
@@ -217,7 +276,8 @@ def confidence_interval(
 ) -> Interval:
     """Return a confidence interval of the value: of each ranking, or of the average that the metric computes.
 
-    The estimand is the limit of the value as items are added, not its mean over samples of this size. For the rest see
+    The estimand is the limit of the value as items are added, not its mean over samples of this size. With ``top_k``,
+    one ranking has the interval of :func:`torch_ap.inference.average_precision_at_k_interval`. For the rest see
     :func:`torch_ap.inference.metric.confidence_interval`.
 
     Args:
@@ -259,7 +319,8 @@ def compare(
 ) -> Comparison:
     """Compare this system with another on the same items: its value minus the other value.
 
-    The estimand is the difference of the limits of the two values as items are added. For the rest see
+    The estimand is the difference of the limits of the two values as items are added. With ``top_k``, one ranking is
+    compared by :func:`torch_ap.inference.compare_rankings_at_k`, with its methods. For the rest see
     :func:`torch_ap.inference.metric.compare`.
 
     Args:

@@ -14,6 +14,7 @@ from torch_ap.inference.average_precision import average_precision_interval
 from torch_ap.inference.average_precision_at_k import average_precision_at_k_interval
 from torch_ap.inference.chance import ChanceTest, chance_level, chance_test
 from torch_ap.inference.comparison import compare_rankings
+from torch_ap.inference.comparison_at_k import compare_rankings_at_k
 from torch_ap.inference.comparisons import (
     PairwiseComparison,
     SplitComparison,
@@ -71,6 +72,7 @@ __all__ = [
     "compare_decisions",
     "compare_per_query",
     "compare_rankings",
+    "compare_rankings_at_k",
     "compare_splits",
     "compare_systems",
     "compare_systems_per_query",

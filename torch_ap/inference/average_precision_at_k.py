@@ -1,5 +1,6 @@
 """Interval of AP@k of one ranking, by Dirichlet weights of the items."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,11 +15,12 @@ from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.counts import hits_at
 from torch_ap.core.measures.top_share import average_precision_in_top_share
 from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.precision_recall import ends_by_weights
 from torch_ap.inference.record import Interval, first_interval
 from torch_ap.inference.resampling import Resampling
 
-_MIN_MEASURED = 10  # hits in the top k; the coverage is measured from this number on
+MIN_MEASURED = 10  # hits in the top k; the coverage is measured from this number on
 
 
 def average_precision_at_k_interval(
@@ -81,17 +83,30 @@ def average_precision_at_k_interval(
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     curve = validated_curve(preds, target)
-    n, m = int(curve.n), int(curve.m)
-    k = checks.rank("top_k", top_k, n)
+    k = checks.rank("top_k", top_k, int(curve.n))
+    return interval_at_k_of_curve(curve, k, denominator, confidence_level, resampling)
+
+
+def interval_at_k_of_curve(
+    curve: HitCurve, k: int, denominator: Denominator, confidence_level: float, resampling: Resampling
+) -> Interval:
+    """Return the interval of the curve of one ranking as :func:`average_precision_at_k_interval`."""
     estimate = Convention(top_k=k, denominator=denominator, ties="grouped")(curve)
     nan = torch.full_like(estimate, torch.nan)
-    reason = "" if m else "no hits: everything is NaN"
+    reason = "" if int(curve.m) else "no hits: everything is NaN"
     found = first_interval(Interval(estimate, nan, nan, nan, confidence_level, "dirichlet", "iid", reason))
-    if not m:
+    if not int(curve.m):
         return found
-    hits = float(hits_at(curve, segments.as_float64(curve.m).new_tensor([k]))[0])
-    if hits < _MIN_MEASURED:
-        reason = f"{hits:g} hits in the top {k}: the coverage is measured from {_MIN_MEASURED} on"
-        warn_caller(f"`top_k`: {reason}", UserWarning)
+    reason = few_hits_reason([curve], k)
     measure = partial(average_precision_in_top_share, denominator=denominator)
     return ends_by_weights(replace(found, reason=reason), curve, k, measure, resampling)
+
+
+def few_hits_reason(curves: Sequence[HitCurve], k: int) -> str:
+    """Warn if a ranking has few hits in its top k, and return the reason; "" for enough hits."""
+    hits = min(float(hits_at(curve, segments.as_float64(curve.m).new_tensor([k]))[0]) for curve in curves)
+    if hits >= MIN_MEASURED:
+        return ""
+    reason = f"{hits:g} hits in the top {k}: the coverage is measured from {MIN_MEASURED} on"
+    warn_caller(f"`top_k`: {reason}", UserWarning)
+    return reason

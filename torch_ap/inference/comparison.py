@@ -6,7 +6,7 @@ common scale, so the ranks are swapped. Ties between swapped ranks are broken at
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -165,6 +165,17 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
     """
     if preds_a.device.type != "cpu":
         return _swapped_on_device(preds_a, preds_b, relevant, resampling)
+    return swapped_on_cpu(preds_a, preds_b, relevant, resampling, average_precision_untied)
+
+
+def swapped_on_cpu(
+    preds_a: Tensor,
+    preds_b: Tensor,
+    relevant: Tensor,
+    resampling: Resampling,
+    value: Callable[[Array, Array, np.random.Generator], float],
+) -> Tensor:
+    """Compute :func:`swapped_differences` of CPU tensors for any value of ranks, hits and a generator."""
     seed, hit = resampling.seed(), relevant.numpy().astype(np.int64)
     first = np.random.Generator(np.random.SFC64([seed]))
     ranks = [random_ranks(preds, first) for preds in (preds_a, preds_b)]
@@ -174,7 +185,7 @@ def swapped_differences(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resa
         if swap:
             is_swapped = rng.integers(0, 2, len(hit), dtype=np.uint8).astype(bool)
             a, b = np.where(is_swapped, b, a), np.where(is_swapped, a, b)
-        return average_precision_untied(a, hit, rng) - average_precision_untied(b, hit, rng)
+        return value(a, hit, rng) - value(b, hit, rng)
 
     observed = torch.tensor([difference(first, swap=False)], dtype=torch.float64)
     return torch.cat([observed, resampling.statistics(difference, 8 * len(hit), len(hit), seed)])
@@ -188,10 +199,15 @@ def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
     return ranks
 
 
+def ranks_of_hits(ranks: Array, hit: Array, rng: np.random.Generator) -> Array:
+    """Return the ranks of the hits from 1, ascending, with ties broken at random."""
+    key = (ranks << (_TIE_BITS + 1)) | (rng.integers(0, 1 << _TIE_BITS, len(ranks), dtype=np.uint32) << 1) | hit
+    return np.flatnonzero(order.sort_in_place(key) & 1) + 1
+
+
 def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
     """Return the AP of ranks, with ties broken at random."""
-    key = (ranks << (_TIE_BITS + 1)) | (rng.integers(0, 1 << _TIE_BITS, len(ranks), dtype=np.uint32) << 1) | hit
-    return float(average_precision_of_ranks(np.flatnonzero(order.sort_in_place(key) & 1) + 1))
+    return float(average_precision_of_ranks(ranks_of_hits(ranks, hit, rng)))
 
 
 def _swapped_on_device(preds_a: Tensor, preds_b: Tensor, relevant: Tensor, resampling: Resampling) -> Tensor:

@@ -23,6 +23,7 @@ Source: Rubin (1981), The Bayesian Bootstrap; Ferguson (1973), A Bayesian Analys
 the prior of pseudo-items; Fay & Feuer (1997) for the greatest weight.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +40,7 @@ from torch_ap.inference.record import Ends
 from torch_ap.inference.resampling import Resampling, curve_from_counts, group_items
 
 _PSEUDO_COUNT = 0.5  # shape of the weight of a pseudo-item
+_MARGIN, _MORE_RANKS = 8, 50  # standard deviations of the rank of the cut in a draw, and ranks for a small k
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +128,33 @@ class WeightedItems:
     def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draw the weights of the places and of the three pseudo-items."""
         weights = rng.standard_gamma(self.counts) * self.weights
-        pseudo = rng.standard_gamma(self.pseudo_count, 3) * self.pseudo_weights
-        return np.bincount(self.places, weights, minlength=self.width), pseudo
+        return np.bincount(self.places, weights, minlength=self.width), self.draw_pseudo_items(rng)
 
     def curves(self, rngs: list[np.random.Generator]) -> tuple[HitCurve, HitCurve]:
         """Draw the curves of the lower end and of the upper end, one ranking per generator."""
-        drawn, pseudo = (torch.from_numpy(np.stack(x)) for x in zip(*map(self.draw, rngs), strict=True))
-        miss_on_top, hit_below, hit_on_top = pseudo.unsqueeze(2).unbind(1)
+        return self.curves_of_weights(*map(np.stack, zip(*map(self.draw, rngs), strict=True)))
+
+    def curves_of_weights(self, weights: Array, pseudo: Array) -> tuple[HitCurve, HitCurve]:
+        """Return the curves of the lower end and of the upper end.
+
+        Args:
+            weights: (b, width) weights of the places.
+            pseudo: (b, 3) weights of the pseudo-items: the miss on top, the hit below, the hit on top.
+        """
+        drawn = torch.from_numpy(weights)
+        miss_on_top, hit_below, hit_on_top = torch.from_numpy(pseudo).unsqueeze(2).unbind(1)
         none = torch.zeros_like(hit_below)
         return self._curve(drawn, none, miss_on_top, hit_below), self._curve(drawn, hit_on_top, none, none)
+
+    def plain_curve(self, weights: Array) -> HitCurve:
+        """Return the curves of (b, width) weights of the places without pseudo-items."""
+        none = torch.zeros(len(weights), 1, dtype=torch.float64)
+        return self._curve(torch.from_numpy(weights), none, none, none)
+
+    def draw_pseudo_items(self, rng: np.random.Generator) -> Array:
+        """Draw the weights of the three pseudo-items."""
+        pseudo: Array = rng.standard_gamma(self.pseudo_count, 3) * self.pseudo_weights
+        return pseudo
 
     def _curve(self, drawn: Tensor, hit_on_top: Tensor, miss_on_top: Tensor, hit_below: Tensor) -> HitCurve:
         """Return the curves of the weights of places, with one tie group for each pseudo-hit."""
@@ -144,6 +164,11 @@ class WeightedItems:
         hits = torch.cat([hit_on_top, hits, hit_below, unseen], 1)
         above = torch.cat([none, misses[:, :1] + miss_on_top, misses[:, 1:], none], 1)
         return curve_from_counts(hits, torch.cat([above, none, tied, none], 1) if tied.shape[1] else above)
+
+
+def deepest_rank(k: int) -> int:
+    """Return a rank beyond which no draw has its cut at the share of the top k."""
+    return k + int(_MARGIN * math.sqrt(k)) + _MORE_RANKS
 
 
 def replicate_ends(

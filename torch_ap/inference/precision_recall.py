@@ -1,6 +1,5 @@
 """Intervals of precision and recall: at a rank, where the threshold is random; at a threshold; at each recall."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -32,7 +31,6 @@ Method: TypeAlias = Literal["wilson", "clopper-pearson"]
 MethodAtK: TypeAlias = Literal["dirichlet", "delta-wilson"]
 METHODS_AT_K = allowed_values(MethodAtK)
 _METHOD = "delta-wilson"
-_MARGIN, _MORE_RANKS = 8, 50  # standard deviations of the rank of the cut in a draw, and ranks for a small k
 _ALL = "all items are retrieved: recall is 1 by definition"
 
 
@@ -329,8 +327,7 @@ def ends_by_weights(
         measure: function of a weighted curve and of the share k / n.
         resampling: settings of the draws.
     """
-    # no draw has its cut at a rank beyond the margin
-    items = WeightedItems.from_curve(hit_curve.top(curve, k + int(_MARGIN * math.sqrt(k)) + _MORE_RANKS))
+    items = WeightedItems.from_curve(hit_curve.top(curve, dirichlet.deepest_rank(k)))
     share, level = k / int(curve.n), interval.confidence_level
     low, high = dirichlet.replicate_ends(items, lambda drawn: measure(drawn, share), level, resampling)
     low, high = (x.to(interval.estimate) for x in (low, high))
