@@ -56,7 +56,7 @@ def differences(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # few hits
                 options: Any = {"method": method, "n_resamples": _REPLICATES, "generator": generator, **settings}
-                one = compare_rankings_at_k(*scores, relevant.long(), k, **options)
+                one = compare_rankings_at_k(scores[0], scores[1], relevant.long(), k, **options)
             tally(found, (name, method), float(one.p_value) <= _NOMINAL)
             if method == "dirichlet":
                 tally(found, (name,), bool(one.low <= truths[name] <= one.high), float(one.high - one.low))
