@@ -110,11 +110,13 @@ class ItemSample(Sample):
         """Whether the value is AP@k of one ranking."""
         return isinstance(self.settings.convention.top_k, int) and self.settings.inputs.width is None
 
-    def _interval_at_k(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
+    def _interval_at_k(
+        self, confidence_level: float, method: str | None, resampling: Resampling, *, warn: bool = True
+    ) -> Interval:
         """Return the interval of AP@k of one ranking."""
         k, denominator = self._validate_cut(method, ("dirichlet",))
         level = checks.open_fraction("confidence_level", confidence_level)
-        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling)
+        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling, warn=warn)
 
     def _validate_cut(self, method: str | None, methods: Sequence[str], *curves: HitCurve) -> tuple[int, Any]:
         """Return k and the denominator of AP@k, or raise ValueError for what has no interval at k."""
@@ -153,11 +155,14 @@ class ItemSample(Sample):
             return self.interval(confidence_level, method, resampling)
         value = settings.value(self.curve, self.dtype, warn=False)
         tied = segments.total((self.curve.items > 1).to(torch.int64), self.curve.offsets) > 0
-        if settings.convention.ties == "grouped" or settings.averages or not bool(tied.any()):
+        has_interval = settings.convention.ties == "grouped" or not bool(tied.any())
+        if self._is_cut and has_interval:  # loggers call this in every epoch
+            return replace(self._interval_at_k(confidence_level, method, resampling, warn=False), estimate=value)
+        if has_interval or settings.averages:
             return replace(self.interval(confidence_level, method, resampling), estimate=value)
         if bool(tied.all()):
             grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
-            interval = replace(self, settings=grouped).interval(confidence_level, method, resampling)
+            interval = replace(self, settings=grouped).interval_of_value(confidence_level, method, resampling)
             nan = torch.full_like(interval.low, torch.nan)
             return replace(interval, estimate=value, low=nan, high=nan)
         rankings = zip(hit_curve.split(self.curve), tied.tolist(), strict=True)
