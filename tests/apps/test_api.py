@@ -496,10 +496,7 @@ def test_methods_of_curves_equal_the_page():
 NO_SUMMARY = {
     name: reason
     for reason, names in {
-        r"`top_k` must be None for an interval of AP, got \d": (
-            *("binary_at_3", "binary_at_3_relevant", "binary_at_3_found", "binary_expected_at_3"),
-            *("multiclass_at_2", "multilabel_expected_at_3"),
-        ),
+        r"`top_k` must be None for an interval of AP, got \d": ("multiclass_at_2", "multilabel_expected_at_3"),
         r"`interpolation` must be None for an interval by method 'influence', got .*use 'bootstrap-": (
             *("binary_11_point", "binary_101_point", "binary_own_levels", "binary_all_points"),
             *("multilabel_own_levels", "multilabel_11_point", "binary_half_101_point"),
