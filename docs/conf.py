@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
 ]
 
 root_doc = "docs/index"
@@ -54,6 +55,7 @@ html_title = f"torch_ap {release}"
 html_static_path = ["static", str(files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf")]
 html_css_files = ["site.css"]
 html_copy_source = False
+copybutton_prompt_text = "$ "  # only commands are copied, without their output
 html_show_copyright = False
 html_additional_pages = {"index": "redirect.html"}  # the root of the site leads to docs/index.html
 html_theme_options = {
@@ -63,12 +65,12 @@ html_theme_options = {
 
 
 def add_menu(_: Sphinx, page: str, source: list[str]) -> None:
-    """Make the menu from the links of docs/index.md, with a part for each heading."""
+    """Make the menu from the list of pages in docs/index.md, with a part for each heading and the links' texts."""
     if page != root_doc:
         return
-    for part in source[0].split("\n## ")[1:]:
-        pages = re.findall(r"\]\(([\w./-]+)\.(?:md|rst)\)", part)
-        lines = "\n".join(f"/{(Path('docs') / target).as_posix()}" for target in pages).replace("/docs/../", "/")
+    for part in source[0].partition("\n## All pages\n")[2].split("\n### ")[1:]:
+        links = re.findall(r"^- \[([^]]+)\]\(([\w./-]+)\.(?:md|rst)\)", part, re.MULTILINE)
+        lines = "\n".join(f"{text} </docs/{target}>" for text, target in links).replace("/docs/../", "/")
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {part.splitlines()[0]}\n\n{lines}\n```\n"
 
 

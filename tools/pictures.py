@@ -22,6 +22,7 @@ STYLE = {
     "font.size": 10,
     "svg.hashsalt": "torch_ap",  # equal pictures give equal files
 }
+PAGE_STYLES = {"index": {"figure.figsize": (4.2, 3.2), "savefig.dpi": 160}}  # pictures in narrow columns
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str, Path | None]]:
@@ -47,7 +48,7 @@ def main() -> None:
         steps = list(blocks(page))
         if not any(path for _, _, path in steps):
             continue
-        with mpl.rc_context(STYLE):
+        with mpl.rc_context(STYLE | PAGE_STYLES.get(page.stem, {})):
             for _, code, path in steps:
                 exec(code, names)
                 if path:
