@@ -289,11 +289,16 @@ class Rule(NamedTuple):
 
 def clamp_limit(limit: float, values: Tensor) -> float:
     """Return the nearest number to the limit in the dtype of ``values``; another limit would wrap in comparisons."""
-    if values.dtype == torch.bool:
+    return _limit_in_dtype(limit, values.dtype)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _limit_in_dtype(limit: float, dtype: torch.dtype) -> float:
+    if dtype == torch.bool:
         return limit
-    if values.is_floating_point():
-        return limit if math.isinf(limit) else _clamped(limit, torch.finfo(values.dtype))
-    return _clamped(limit, torch.iinfo(values.dtype))
+    if dtype.is_floating_point:
+        return limit if math.isinf(limit) else _clamped(limit, torch.finfo(dtype))
+    return _clamped(limit, torch.iinfo(dtype))
 
 
 def _clamped(limit: float, info: torch.finfo | torch.iinfo) -> float:

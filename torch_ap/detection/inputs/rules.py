@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
 from torch_ap.core.base.tensors import SCORES, UNSIGNED, Rule
 
@@ -70,7 +71,13 @@ def _sizes(box_format: str) -> ImageRule:
     corners = box_format == "xyxy"
     rule = f"must have {'x1 <= x2 and y1 <= y2' if corners else 'no negative width or height'}"
     rule = f"{rule}, by `box_format='{box_format}'`"
-    return ImageRule("boxes` in `target", rule, lambda x: x[:, 2:] < (x[:, :2] if corners else 0))
+
+    def offends(boxes: Any) -> Any:
+        return boxes[:, 2:] < (boxes[:, :2] if corners else 0)
+
+    return ImageRule(
+        "boxes` in `target", rule, offends, lambda x: offends(x if x.dtype == torch.bfloat16 else native(x)).any()
+    )
 
 
 def _crosses_itself(quadrilaterals: Tensor) -> Tensor:
@@ -295,7 +302,7 @@ def lists(preds: Any, target: Any) -> None:
         if not isinstance(value, Sequence) or isinstance(value, str):
             rule = "must be a list of dicts, one per image, or one dict with `counts`"
             raise_invalid(name, rule, Plain(type(value).__name__))
-        for index, item in enumerate(value):
+        for index, item in enumerate(value) if set(map(type, value)) != {dict} else ():
             if not isinstance(item, Mapping):
                 raise_invalid(f"{name}[{index}]", "must be a dict", Plain(type(item).__name__))
     if len(preds) != len(target):
@@ -357,8 +364,7 @@ def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, ro
     if not all(issubclass(kind, Tensor) for kind in set(map(type, values))):
         return False
     shapes = [value.shape for value in values]
-    is_malformed = [not shape or (shape[0] and shape[1:] != row) for shape in shapes]
-    if any(is_malformed):
+    if any(not shape or (shape[0] and shape[1:] != row) for shape in set(shapes)):
         return False
     if lengths is not None and [shape[0] for shape in shapes] != list(lengths):
         return False
@@ -367,7 +373,7 @@ def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, ro
         dtypes = {value.dtype for value, shape in zip(values, shapes, strict=True) if shape[0]}
         if not all(_dtype_fits(key, dtype) for dtype in dtypes):
             return False
-    return len({value.device for value in values}) <= 1
+    return {value.is_cpu for value in values} == {True} or len({value.device for value in values}) <= 1
 
 
 def _dtype_fits(key: str, dtype: torch.dtype) -> bool:
