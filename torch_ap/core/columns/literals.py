@@ -64,6 +64,8 @@ def doubtful_places(values: Array) -> Array:
 
 def may_underflow(text: bytes) -> bool:
     """Return whether a text may contain a literal that is too small for float64. Never False where one is."""
+    if b"e-" not in text and b"E-" not in text:  # the usual case, in a tenth of the time
+        return b"0" * 290 in text
     return b"0" * 290 in text or re.search(rb"[eE]-0*[1-9][0-9]{2}", text) is not None
 
 

@@ -48,15 +48,20 @@ def read(path: str | Path) -> str:
         OSError: if it cannot be read.
         ValueError: naming file and line, for anything but UTF-8 text.
     """
+    data = read_data(path)
+    check(data, path)
+    return data.decode()
+
+
+def read_data(path: str | Path) -> bytes:
+    """Return the bytes of a file, plain or gzip, without the mark of UTF-8; errors as of :func:`read`."""
     data = Path(path).read_bytes()
     if data.startswith(_GZIP):
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as reason:
             raise ValueError(f"{path}: must be whole as gzip: {reason}") from None
-    data = data.removeprefix(MARK)
-    check(data, path)
-    return data.decode()
+    return data.removeprefix(MARK)
 
 
 def unzipped(stream: io.BufferedReader) -> Any:

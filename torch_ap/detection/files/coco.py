@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr
-from torch_ap.detection.files import entries
+from torch_ap.detection.files import box_results, entries
 from torch_ap.detection.files.entries import Entries
 from torch_ap.detection.inputs.images import Columns, Images
 from torch_ap.detection.shapes import boxes, keypoints, masks, run_lengths
@@ -178,6 +178,11 @@ def annotations_from_parts(parts: Parts, iou_type: str, flag: str = "iscrowd") -
 
 def read_results(data: CocoAnnotations, results: Any) -> CocoData:
     """Read the results of a detector on a data set; returns and errors as in :func:`read_coco`."""
+    has_boxes = data.codes is None and "keypoints" not in data.target
+    if has_boxes and isinstance(results, str | Path):
+        columns = box_results.read_boxes(results, data.images, data.class_names)
+        if columns is not None:
+            return CocoData(columns, data.target, data.images, data.class_names, extents(data.entries))
     path, content = entries.named_content(results, "results")
     listed = _list_of_results(content, path)
     detections, counts = _sort_by_image(listed, data.images, data.class_names)
@@ -190,7 +195,7 @@ def read_results(data: CocoAnnotations, results: Any) -> CocoData:
         sides = ((preds, codes), (target, data.codes))
         lists = [[x | {"masks": y} for x, y in zip(_split(side), z, strict=True)] for side, z in sides]
         return CocoData(lists[0], lists[1], data.images, data.class_names, sizes)
-    if "keypoints" in target:
+    if not has_boxes:
         count = target["keypoints"].shape[1] if len(target["keypoints"]) else None
         preds["keypoints"] = detections.keypoints(entries.POINTS, count)
         preds["area"] = _areas_of_results(listed, detections, keypoints.area(preds["keypoints"]))
