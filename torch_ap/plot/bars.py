@@ -39,7 +39,7 @@ class Bar:
     chance: float = np.nan
 
 
-class _IntervalOptions(NamedTuple):
+class IntervalOptions(NamedTuple):
     """Options of the intervals."""
 
     confidence_level: float
@@ -105,7 +105,13 @@ def per_class(
     style.check_flags(interval=interval)
     checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    systems = _systems(curves, class_names, _IntervalOptions(confidence_level, resampling) if interval else None)
+    return draw_bars(
+        _systems(curves, class_names, IntervalOptions(confidence_level, resampling) if interval else None), ax
+    )
+
+
+def draw_bars(systems: Mapping[str, Mapping[str, Bar]], ax: "Axes | None" = None) -> "Axes":
+    """Draw the bars of each system by class; see :func:`per_class`."""
     names = _sorted_names(systems)
     rows = len(names) * max(1.0, len(systems) / 2)
     is_new, ax = ax is None, style.axes_of(ax, height=min(_MAX_INCHES, 1.2 + _ROW_INCHES * rows))
@@ -126,15 +132,15 @@ def per_class(
     return ax
 
 
-def _systems(curves: Curves, class_names: ClassNames, options: _IntervalOptions | None) -> dict[str, dict[str, Bar]]:
+def _systems(curves: Curves, class_names: ClassNames, options: IntervalOptions | None) -> dict[str, dict[str, Bar]]:
     """Return the bars of each system; a dict whose values have one bar each is a single system."""
-    systems = {name: _bars(x, class_names, options) for name, x in style.systems_of(curves).items()}
+    systems = {name: class_bars(x, class_names, options) for name, x in style.systems_of(curves).items()}
     if len(systems) == 1 or any(len(bars) > 1 for bars in systems.values()):
         return systems
     return {"": {name: bar for name, bars in systems.items() for bar in bars.values()}}
 
 
-def _bars(source: Curves, class_names: ClassNames, options: _IntervalOptions | None) -> dict[str, Bar]:
+def class_bars(source: Curves, class_names: ClassNames, options: IntervalOptions | None) -> dict[str, Bar]:
     """Return the bars of one system by class name."""
     if isinstance(source, DetectionMetric):
         bars = _detector_bars(source, class_names, options)
@@ -149,7 +155,7 @@ def _bars(source: Curves, class_names: ClassNames, options: _IntervalOptions | N
 
 
 def _detector_bars(
-    metric: DetectionMetric, class_names: ClassNames, options: _IntervalOptions | None
+    metric: DetectionMetric, class_names: ClassNames, options: IntervalOptions | None
 ) -> list[tuple[str, Bar]]:
     """Return each class with its AP over all IoU thresholds, and its interval over images."""
     with metric._all_ranks():
@@ -164,7 +170,7 @@ def _detector_bars(
     return [(with_kind(metric, name), Bar(*map(float, numbers))) for name, *numbers in rows]
 
 
-def _bar(curve: Curve, options: _IntervalOptions | None, independent: bool) -> Bar:
+def _bar(curve: Curve, options: IntervalOptions | None, independent: bool) -> Bar:
     """Return the bar of a curve, with an interval if the curve determines it.
 
     Args:

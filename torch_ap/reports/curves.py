@@ -9,6 +9,7 @@ import torch
 from torch_ap import plot
 from torch_ap.curves import Curve
 from torch_ap.inference import OperatingPoint
+from torch_ap.plot.bars import Bar, draw_bars
 from torch_ap.plot.given import with_kind
 from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table
 from torch_ap.reports.estimates import ReportOptions
@@ -64,6 +65,7 @@ def class_sections(
     metric: Any,
     curves: Sequence[Curve],
     cuts: Mapping[str, Sequence[Cuts]],
+    class_bars: Mapping[str, Mapping[str, Bar]],
     units: str,
     options: ReportOptions,
     bars_caption: str,
@@ -75,19 +77,18 @@ def class_sections(
         metric: metric of the first system.
         curves: its curves.
         cuts: counts at the thresholds of each system.
+        class_bars: AP and interval of each class by name, of each system.
         units: name of the classes, in the plural.
         options: arguments of the report.
         bars_caption: caption of the bars.
         at: IoU threshold of the curves, for the caption.
     """
-    drawn = options.per_system(metric, lambda: options.other) if options.other is not None else metric
     title = f"{units[0].upper()}{units[1:]}"
     height = min(_MAX_HEIGHT, _MIN_HEIGHT + _ROW_HEIGHT * len(curves) * (1.5 if options.other is not None else 1))
-    settings: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
     mean = " The mean in the legend is over the rankings with positives." if any(not float(x.m) for x in curves) else ""
     bars = Picture(
         f"{bars_caption} with {options.level} intervals.{mean}",
-        lambda ax: plot.per_class(drawn, ax=ax, class_names=options.names, **settings),
+        lambda ax: draw_bars(class_bars, ax),
         (7.0, height),
     )
     if len(curves) > _MAX_CURVES:

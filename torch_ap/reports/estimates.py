@@ -99,6 +99,8 @@ def headline(
     unit: str,
     *,
     method: str | None = None,
+    interval: Interval | None = None,
+    orders: int | None = None,
     **changes: Any,
 ) -> tuple[Headline, list[Section]]:
     """Return the value with interval and chance level, and the comparison with the second system, if any.
@@ -110,6 +112,8 @@ def headline(
         options: arguments of the report.
         unit: unit of the sample, in the plural.
         method: method of the interval.
+        interval: the interval, if it is known.
+        orders: largest number of random orders for the chance level; None for the number of resamples.
         changes: fields of the sample to replace.
 
     Raises:
@@ -120,11 +124,12 @@ def headline(
         sample: Sample = replace(metric._sample(), **changes)
         return sample
 
-    value = value_of(metric)
+    value, most = value_of(metric), options.resampling.n_resamples
+    resampling = replace(options.resampling, n_resamples=min(orders or most, most))
     with metric._all_ranks():
         numbers, reasons = interval_and_chance(
-            lambda: sample().interval(options.confidence_level, method, options.resampling),
-            lambda: sample().chance_level(options.resampling),
+            lambda: interval or sample().interval(options.confidence_level, method, options.resampling),
+            lambda: sample().chance_level(resampling),
         )
     remarks = [f"{x[0].upper()}{x[1:]}." for x in reasons]
     head = Headline(name, value, level=options.level, remarks=remarks, **numbers)

@@ -10,6 +10,7 @@ from torch_ap.classification.metrics import MulticlassAveragePrecision
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.curves import Curve
+from torch_ap.plot.bars import IntervalOptions, class_bars
 from torch_ap.reports import cautions
 from torch_ap.reports.content import Cell, Content, Section, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
@@ -26,7 +27,9 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
     units = ("class", "classes") if isinstance(metric, MulticlassAveragePrecision) else ("label", "labels")
     average = metric.average or "none"
     name = f"{'mean ' if has_classes and not is_single else ''}{metric.convention.label}"
-    changes = {} if average != "none" or is_single else {"settings": replace(metric._settings, average="macro")}
+    changes: dict[str, Any] = (
+        {} if average != "none" or is_single else {"settings": replace(metric._settings, average="macro")}
+    )
     # values of classes have a mean for the headline
     head, sections = headline(
         metric,
@@ -43,7 +46,10 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
     else:
         caption = f"Average precision of {units[1]}, chance levels as strokes,"
         cuts = {name: [cuts_of_all(x), *map(cuts_of_curve, x)] for name, x in by_system.items()}
-        sections += class_sections(metric, curves, cuts, units[1], options, caption)
+        metrics = options.per_system(metric, lambda: options.other)
+        settings = IntervalOptions(options.confidence_level, options.resampling)
+        bars = {name: class_bars(x, options.names, settings) for name, x in metrics.items()}
+        sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
         sections.append(_class_table(metric, options, by_system, units))
     return Content(
         head,

@@ -319,6 +319,7 @@ def image_interval(
     method: str = "bootstrap-basic",
     interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
+    values: Tensor | None = None,
 ) -> Interval:
     """Return a confidence interval of mean AP by the bootstrap over images.
 
@@ -330,6 +331,7 @@ def image_interval(
         method: a method of the table below; "bootstrap-basic" is clipped to [0, 1].
         interpolation: as for :meth:`ResampledRankings.average_precision`.
         resampling: None for 1,000 resamples that repeat.
+        values: (B,) replicates, if they are known.
 
     Returns:
         :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors; NaN without ground truths, or if all
@@ -378,7 +380,8 @@ def image_interval(
         return replace(empty, reason="nothing is relevant")
     if ranked.images < 2:
         return replace(empty, reason="one image, which has no spread: the ends are NaN")
-    values = image_replicates([ranked], resampling or Resampling(), interpolation)[:, 0]
+    if values is None:
+        values = image_replicates([ranked], resampling or Resampling(), interpolation)[:, 0]
     error = bootstrap.standard_error(values)
     if bool(torch.isnan(error)):
         return replace(empty, reason="fewer than two resamples have anything to find")
@@ -546,6 +549,24 @@ def class_intervals(
     estimate = ranked.average_precision_of_lists(ranked.unit_weights, interpolation)[0]
     values = image_replicates([ranked], resampling or Resampling(), interpolation, lists=[slice(None)])[:, 0]
     return class_intervals_from_replicates(ranked, values, estimate, method, confidence_level)
+
+
+def mean_and_class_intervals(
+    ranked: ResampledRankings, *, confidence_level: float, interpolation: InterpolationRule, resampling: Resampling
+) -> tuple[Interval, Interval]:
+    """Return the results of :func:`image_interval` and :func:`class_intervals` from the same resamples.
+
+    Args:
+        ranked: rankings with the same number of IoU thresholds for each list.
+        confidence_level: as for :func:`image_interval`.
+        interpolation: as for :func:`image_interval`.
+        resampling: as for :func:`image_interval`.
+    """
+    estimate = ranked.average_precision_of_lists(ranked.unit_weights, interpolation)[0]
+    values = image_replicates([ranked], resampling, interpolation, lists=[slice(None)])[:, 0]
+    options: dict[str, Any] = {"confidence_level": confidence_level, "interpolation": interpolation}
+    mean = image_interval(ranked, **options, values=values.nanmean(1))
+    return mean, class_intervals_from_replicates(ranked, values, estimate, "bootstrap-logit", confidence_level)
 
 
 def class_intervals_from_replicates(
