@@ -11,6 +11,7 @@ import pytest
 import torch
 from pycocotools import coco, cocoeval
 from pycocotools import mask as peer_mask
+from scipy.ndimage import binary_erosion
 
 import torch_ap
 from tests.support.each import each
@@ -497,3 +498,45 @@ def test_arrays_are_computed_when_they_are_read():
     third.eval["precision"][:] = 0.25
     silently(third.summarize)
     assert third.stats[0] == 0.25
+
+
+class BoundaryEval(cocoeval.COCOeval):
+    """pycocotools' evaluation with the boundary IoU of Cheng et al. (2021), as in boundary-iou-api at 37d2558.
+
+    A boundary contains the pixels of a mask that one of d erosions by 3 x 3 pixels removes, with d 2% of the diagonal
+    of the image, rounded, at least 1; outside the image there is no mask.
+    """
+
+    def computeIoU(self, imgId, catId):  # noqa: N802, N803
+        ious = super().computeIoU(imgId, catId)
+        params = self.params
+        categories = [catId] if params.useCats else params.catIds
+        true, found = ([x for label in categories for x in side[imgId, label]] for side in (self._gts, self._dts))
+        if not len(true) or not len(found):
+            return ious
+        found = [found[place] for place in np.argsort([-x["score"] for x in found], kind="mergesort")]
+        crowd = [x["iscrowd"] for x in true]
+        sides = [[self.boundary(x["segmentation"]) for x in side] for side in (found[: params.maxDets[-1]], true)]
+        no_crowd = np.array(crowd) == 0
+        ious[:, no_crowd] = np.minimum(ious, peer_mask.iou(*sides, crowd))[:, no_crowd]
+        return ious
+
+    @staticmethod
+    def boundary(code):
+        dense = peer_mask.decode(code).astype(bool)
+        steps = max(1, round(0.02 * float(np.hypot(*dense.shape))))
+        inner = binary_erosion(dense, np.ones((3, 3), bool), iterations=steps)
+        return peer_mask.encode(np.asfortranarray((dense & ~inner).astype(np.uint8)))
+
+
+@each("seed", range(20))
+def test_boundaries_equal_the_definition(seed):
+    truth, results = random_data(np.random.default_rng(seed), "segm")
+    if not results:
+        return
+    peer = evaluated(BoundaryEval, peer_data(truth, results), "segm", seed)
+    own = COCOeval(*own_data(truth, results), "boundary")
+    set_params(own.params, np.random.default_rng(seed), "segm")
+    own.evaluate()
+    own.accumulate()
+    assert all(is_equal(peer.eval[name], own.eval[name]) for name in ARRAYS)

@@ -202,6 +202,73 @@ def gathered_batches(package, truth, batches):
     return evaluation.stats, pickle.loads(pickle.dumps(evaluation.eval))["precision"]  # DETR and D-FINE save `eval`
 
 
+def rt_detr(package, truth, batches, kind):
+    """Return the stats of RT-DETR's own evaluator, which also is DETR's: it calls the parts of ``evaluate``.
+
+    lyuwenyu/RT-DETR, rtdetr_pytorch/src/data/coco/coco_eval.py and src/solver/det_engine.py at 068dfde.
+    """
+    data = package.COCO()
+    data.dataset = truth
+    data.createIndex()
+    evaluation = package.COCOeval(copy.deepcopy(data), iouType=kind)
+    params, image_ids, listed = evaluation.params, [], []
+    for images, results in batches:
+        ids = list(np.unique(images))
+        evaluation.cocoDt = package.COCO.loadRes(data, copy.deepcopy(results)) if results else package.COCO()
+        params.imgIds = list(ids)
+        assert params.useSegm is None
+        params.imgIds, params.catIds = list(np.unique(params.imgIds)), list(np.unique(params.catIds))
+        params.maxDets = sorted(params.maxDets)
+        evaluation.params = params
+        evaluation._prepare()
+        iou = evaluation.computeOks if params.iouType == "keypoints" else evaluation.computeIoU
+        evaluation.ious = {pair: iou(*pair) for pair in itertools.product(params.imgIds, params.catIds)}
+        cells = itertools.product(params.catIds, params.areaRng, params.imgIds)
+        entries = [evaluation.evaluateImg(x, category, area, params.maxDets[-1]) for category, area, x in cells]
+        listed.append(np.asarray(entries).reshape(len(params.catIds), len(params.areaRng), len(params.imgIds)))
+        evaluation._paramsEval = copy.deepcopy(evaluation.params)
+        image_ids.extend(ids)
+    merged, first = np.unique(image_ids, return_index=True)
+    evaluation.evalImgs = list(np.concatenate(listed, 2)[..., first].flatten())
+    evaluation.params.imgIds = list(merged)
+    evaluation._paramsEval = copy.deepcopy(evaluation.params)
+    evaluation.accumulate()
+    evaluation.summarize()
+    return {"coco_eval_bbox": evaluation.stats.tolist()}, evaluation.eval["precision"]
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
+def test_evaluator_of_rt_detr(kind):
+    truth, results = random_data(np.random.default_rng(17), kind)
+    batches = batches_of(truth, results)
+    peer, own = both(rt_detr, truth, batches, kind)
+    assert is_equal(peer, own)
+    evaluator = CocoEvaluator(truth, [kind])  # RT-DETRv2, rtdetrv2_pytorch/src/solver/det_engine.py at 068dfde
+    evaluator.cleanup()
+    for images, _ in batches:
+        evaluator.update(predictions_of(images, results, kind))
+    evaluator.synchronize_between_processes()
+    evaluator.accumulate()
+    silently(evaluator.summarize)
+    assert evaluator.coco_eval[kind].stats.tolist() == peer[0]["coco_eval_bbox"]
+
+
+def test_an_entry_of_an_image():
+    truth, results = random_data(np.random.default_rng(17), "bbox")
+    evaluation = COCOeval(*own_data(truth, results), "bbox")
+    evaluation.evaluate()
+    params = evaluation.params
+    cell = params.imgIds[0], params.catIds[0], params.areaRng[0]
+    assert evaluation.evaluateImg(*cell, 100) is evaluation.evalImgs[0]
+    for place, name in enumerate(("imgId", "catId", "aRng")):
+        changed = [*cell]
+        changed[place] = (-7, 0) if name == "aRng" else -7
+        with pytest.raises(ValueError, match=f"`{name}` must be one that `evaluate` has evaluated, got"):
+            evaluation.evaluateImg(*changed, 100)
+    with pytest.raises(ValueError, match="`maxDet` must be one of"):
+        evaluation.evaluateImg(*cell, 10)
+
+
 def batches_of(truth, results):
     """Return pairs of images and their results; the last batch repeats an image, as samplers do to pad."""
     images = [image["id"] for image in truth["images"]]

@@ -14,6 +14,7 @@ import torch_ap
 from tests.apps.test_compat import is_equal, random_data
 from tests.support import oracles_lvis
 from tests.support.each import each
+from torch_ap import compat
 from torch_ap.compat import LVIS, LVISEval, LVISResults, init_as_lvis
 
 # of pycocotools on NumPy 2, and of lvis
@@ -213,3 +214,21 @@ def test_imports_of_lvis_are_replaced_and_restored():
     finally:
         installed.undo()
     assert sys.modules["lvis"] is before
+
+
+def detectron2(package, truth_path, results):
+    """Return the numbers of LVISEvaluator: facebookresearch/detectron2, lvis_evaluation.py at 02b5c4e."""
+    truth = package.LVIS(truth_path)
+    evaluation = package.LVISEval(truth, package.LVISResults(truth, copy.deepcopy(results), max_dets=300), "bbox")
+    with oracles_lvis.numpy_has_float(), contextlib.redirect_stdout(io.StringIO()) as printed:
+        evaluation.run()
+        evaluation.print_results()
+    names = ("AP", "AP50", "AP75", "APs", "APm", "APl", "APr", "APc", "APf")
+    return {name: float(evaluation.get_results()[name] * 100) for name in names}, printed.getvalue()
+
+
+def test_evaluator_of_detectron2(tmp_path):
+    truth, results = random_files(3)
+    path = tmp_path / "truth.json"
+    path.write_text(json.dumps(truth))
+    assert detectron2(compat, str(path), results) == detectron2(lvis, str(path), results)

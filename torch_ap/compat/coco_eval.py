@@ -111,6 +111,46 @@ class COCOeval(Statistics):
             columns |= detections.areas_unlike_boxes(columns["detection_boxes"])
         return columns
 
+    def _prepare(self) -> None:  # DETR and RT-DETR call this and the following methods in place of `evaluate`
+        self.evaluate()
+
+    def computeIoU(self, imgId: Any, catId: Any) -> Any:
+        """Return an entry of ``ious``, after ``evaluate``.
+
+        Args:
+            imgId: id of an evaluated image.
+            catId: id of an evaluated category; -1 without ``useCats``.
+        """
+        return self.ious[imgId, catId]
+
+    computeOks = computeIoU
+
+    def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> dict[str, Any] | None:
+        """Return an entry of ``evalImgs``, after ``evaluate``.
+
+        Args:
+            imgId: id of an evaluated image.
+            catId: id of an evaluated category; -1 without ``useCats``.
+            aRng: one of ``params.areaRng``.
+            maxDet: the last of ``params.maxDets``.
+
+        Raises:
+            ValueError: for another limit, image, category or range than those of ``evaluate``.
+        """
+        params = self._paramsEval
+        checks.one_of("maxDet", maxDet, (params.maxDets[-1],))
+        place = 0
+        for name, value, known in (
+            ("catId", catId, params.catIds if params.useCats else [-1]),
+            ("aRng", tuple(aRng), [tuple(x) for x in params.areaRng]),
+            ("imgId", imgId, params.imgIds),
+        ):
+            if value not in known:
+                raise_invalid(name, "must be one that `evaluate` has evaluated", value)
+            place = place * len(known) + known.index(value)
+        entry: dict[str, Any] | None = self.evalImgs[place]
+        return entry
+
     @property
     def evalImgs(self) -> Any:
         """The result of each category, area range and image: a dict as in pycocotools, None without objects."""
@@ -131,6 +171,10 @@ class COCOeval(Statistics):
             assert self._numbers is not None
             self._ious = ious_of_images(self._numbers, self._columns, self._paramsEval)
         return self._ious
+
+    @ious.setter
+    def ious(self, value: dict[tuple[Any, Any], Any]) -> None:
+        self._ious = value
 
     @property
     def eval(self) -> dict[str, Any]:
