@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 import torch_ap
-from benchmarks.timing import milliseconds, parser, print_peer_head, print_row, time_in_turns
+from benchmarks.timing import machine, milliseconds, parser, print_head, print_peer_head, print_row, time_in_turns
 from torch_ap.functional import retrieval_average_precision, retrieval_normalized_dcg
 from torch_ap.retrieval import RetrievalMAP, RetrievalNormalizedDCG
 from torch_ap.retrieval.runs.trec import read_run
@@ -44,6 +44,7 @@ DICTS = (
 PEERS = (
     *("torchmetrics", "pytrec_eval", "ranx", "ir_eval_numba", "ir_measures", "pytorch_metric_learning", "sklearn"),
 )
+DISTRIBUTIONS = {"pytrec_eval": "pytrec_eval-terrier", "sklearn": "scikit-learn"}  # if named unlike the module
 SHORT = 5000  # items; several calls of fewer items are timed together
 
 
@@ -180,16 +181,18 @@ def compare(queries: int, docs: int, share: float, peers: list[str]) -> None:
     shuffled = tuple(x[order] for x in flat)
     layouts = {"(Q, D)": (preds, target), "contiguous": flat, "shuffled": shuffled}
     value, (rounds, calls) = function_map(preds, target), rounds_and_calls(size)
-    print(f"\n{queries:,} queries x {docs:,} documents, {share:.1%} relevant: milliseconds")
-    for name, layout in layouts.items():
-        works = [partial(function_map, *layout), partial(metric_map, *layout)]
-        function_time, metric_time = minimum_times(works, rounds, calls)
-        print(f"  torch_ap {name:<12}{function_time * 1e3:9.3f}   metric {metric_time * 1e3:9.3f}")
-        assert abs(function_map(*layout) - value) < 1e-7
+    assert all(abs(function_map(*layout) - value) < 1e-7 for layout in layouts.values())
+    multiples: dict[tuple[str, str], str] = {}
     for name, work, layout_name in peer_runs(peers, preds, target, flat, shuffled):
         ours, theirs = minimum_times([partial(function_map, *layouts[layout_name]), work], rounds, calls)
         assert abs(work() - value) < 1e-5, (name, work(), value)
-        print(f"  {name + ' ' + layout_name:<32}{theirs * 1e3:9.3f}, {theirs / ours:7.2f} times", flush=True)
+        multiples[name, layout_name] = f"{theirs / ours:.2g}"
+    for first, layout_name in ((f"{queries:,} x {docs:,}, {share:.1%}", "(Q, D)"), ("shuffled", "shuffled")):
+        works = [partial(function_map, *layouts[layout_name]), partial(metric_map, *layouts[layout_name])]
+        ours, metric = minimum_times(works, rounds, calls)
+        names = [(x, "contiguous" if x == "torchmetrics" and layout_name == "(Q, D)" else layout_name) for x in peers]
+        cells = (multiples.get(name, "") for name in names)
+        print_row(first, milliseconds(ours), f"{metric / ours:.2g}", *cells)
 
 
 def peer_runs(
@@ -342,8 +345,10 @@ def main() -> None:
     shapes, dicts = (SHAPES[:4], DICTS[:4]) if args.quick else (SHAPES, DICTS)
     warnings.simplefilter("ignore")
     peers = [name for name in PEERS if name not in args.skip and importlib.util.find_spec(name)]
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; peers: {', '.join(peers)}")
+    print(machine("torch", "numpy", *(DISTRIBUTIONS.get(name, name) for name in peers)))
     if args.only != "evaluate":
+        columns = ("queries x documents, relevant", "torch_ap, ms", "`RetrievalMAP`", *peers)
+        print_head("MAP of many queries", *columns)
         for shape in shapes:
             compare(*shape, peers)
     if args.only is None:
@@ -351,7 +356,7 @@ def main() -> None:
     if args.only == "map":
         return
     names = [name for name in ("pytrec_eval", "ir_measures", "ranx") if name in peers]
-    print_peer_head("", "nested dicts, 5 measures", names)
+    print_peer_head("Nested dicts, 5 measures", "queries x documents", names)
     for shape in dicts:
         compare_dicts(*shape, peers)
     if args.lines and args.only is None:

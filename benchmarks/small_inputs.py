@@ -8,7 +8,7 @@ default checks. torchmetrics ranks tied scores in the order of the input; torch_
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -216,14 +216,14 @@ def print_table(title: str, heads: list[str], columns: list[list[tuple[str, floa
         print_row(cells[0][0], *(x for _, ours, theirs in cells for x in (f"{ours * 1e6:.0f}", f"{theirs / ours:.2f}")))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print all tables."""
     options = parser(__doc__ or "")
     options.add_argument("--device", default="cpu", help="device of the tensors (default cpu)")
     options.add_argument("--only", default="", help="only rows whose name contains this word")
     options.add_argument("--calls", type=int, default=10, help="calls timed together (default 10)")
     options.set_defaults(rounds=40)
-    args = options.parse_args()
+    args = options.parse_args(arguments)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     print(machine("torch", "torchmetrics", "numpy"))
