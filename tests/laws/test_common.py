@@ -23,6 +23,7 @@ from tests.support.parts import chosen, count, cut, is_images, mapped, with_scor
 from tests.support.tolerances import DOZENS_OF_TERMS, SINGLE
 from torch_ap import BinaryAveragePrecision
 from torch_ap.core.items import inputs
+from torch_ap.core.items.settings import APSettings
 
 SIZE = 40
 CUTS = {
@@ -472,6 +473,7 @@ def test_an_interrupt_loses_only_its_batch(row, drawn, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(metric, "compute", stop)
+    monkeypatch.setattr(APSettings, "value", stop)  # `forward` of counts does not call `compute`
     with pytest.raises(KeyboardInterrupt):
         metric(**drawn)
     monkeypatch.undo()

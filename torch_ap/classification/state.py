@@ -35,6 +35,7 @@ from torch_ap.inference import metric
 from torch_ap.inference.record import AveragePrecisionBounds
 
 _BYTES_A_BIN = 32  # counts and sums of weights, for misses and hits
+_FEW_SCORES = 1 << 16  # in `forward`, more scores are counted faster than sorted
 _BYTES_LEARNT = 8 * adaptive.FIELDS  # includes the end of the bin
 
 
@@ -398,15 +399,14 @@ class ItemState(RankingMetric):
         """Warn once per metric, but never in ``forward``, if the predictions are thresholded."""
         if self._warned_of_two_scores or self._state_before_forward is not None:
             return
-        parts = zip(listed(self._list_state("scores")), listed(self._list_state("targets")), strict=True)
-        items = [Batch(*part) for part in parts]
+        items = listed(self._list_state("scores")), listed(self._list_state("targets"))
         counts = None
         if self._settings.bins is not None:
             counts = sketches.bin_counts(self.sketch) if self._settings.adaptive else self.counts + self.weight_sums
         inputs = self._settings.inputs
         in_bins = counts is not None and bool(counts.any())
         self._warned_of_two_scores = (
-            warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, items)
+            warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, *items)
         )
 
     def _ranked_items(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
@@ -417,7 +417,7 @@ class ItemState(RankingMetric):
             return settings, self._exchanged[0], None, self._exchanged[1]
         if settings.bins is None or (settings.adaptive and not bool(adaptive.has_bins(self.sketch))):
             batch, dtype = self._batch(), torch.float32
-            exact = settings if settings.bins is None else replace(settings, bins=None)
+            exact = settings if settings.bins is None else settings.exact
             return exact, exact.curve(batch), batch, batch.scores.dtype if settings.bins is None else dtype
         return settings, settings.curve_of_bins(self._binned()), None, torch.float32
 
@@ -455,6 +455,54 @@ class ItemMetric(ItemState):
             columns, average, thresholds, ignore_index, validate_args, normalization, **options
         )
         super().__init__(settings, **kwargs)
+
+    @torch.jit.unused
+    def forward(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        weights: Tensor | None = None,
+        sample_ids: SampleIds = None,
+        groups: SampleIds = None,
+    ) -> Tensor:
+        """Add a batch, and return the average precision of this batch alone.
+
+        Args:
+            preds: as of :meth:`update`.
+            target: as of :meth:`update`.
+            weights: as of :meth:`update`.
+            sample_ids: as of :meth:`update`.
+            groups: as of :meth:`update`.
+
+        Raises:
+            TypeError, ValueError: as :meth:`update` and :meth:`compute`; the state is then unchanged.
+        """
+        settings = self._settings
+        direct = (
+            weights is sample_ids is groups is None
+            and settings.single
+            and isinstance(preds, Tensor)
+            and preds.numel() <= _FEW_SCORES
+            and preds.device == self._device == torch.device("cpu")
+            and not (self.dist_sync_on_step or self._is_synced or torch.is_inference_mode_enabled())
+        )
+        value: Tensor
+        if settings.bins is None or not direct:
+            value = super().forward(preds, target, weights, sample_ids, groups)
+            return value
+        batch, dtype = settings.validate(preds, target), self._dtype_of_result(torch.float32)
+        # the state is copied, because the metrics of a collection share it, and `forward` is called for each of them
+        if settings.adaptive:
+            value = settings.exact.value(settings.exact.curve(batch), dtype)
+            vars(self).update({name: list(getattr(self, name)) for name in self._lists})
+            self._append_and_count(batch, target)
+            vars(self)["_forward_cache"] = value
+        else:
+            index = settings.bins.index(batch.scores)
+            value = settings.value(settings.curve_of_index(batch, index), dtype)
+            total, writes = settings.added_counts(batch, self.counts.clone(), index)
+            write_in_one_step(vars(self), {"counts": total, **self._after_update(), "_forward_cache": value}, writes)
+        return value
 
     def compute(self) -> Tensor:
         """Return the average precision of all items: 0-d, or (C,) without an average."""
@@ -504,10 +552,9 @@ class ItemMetric(ItemState):
                 values = settings.each(curve)
             if rankings.weighted:
                 settings.validate_weights()
-        single = settings.inputs.width is None or settings.average == "micro"
-        if single and class_names is not None:
+        if settings.single and class_names is not None:
             raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
-        names = [""] if single else checks.names_of_classes(class_names, len(rankings.m))
+        names = [""] if settings.single else checks.names_of_classes(class_names, len(rankings.m))
         return curve_records(settings.in_population(rankings), settings.convention, names, values)
 
     def _settings_of_value(self) -> dict[str, Any]:

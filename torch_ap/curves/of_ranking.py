@@ -217,6 +217,6 @@ def _curves(
     batch = settings.validate(preds, target, weights)
     settings.inputs.raise_broken(settings.inputs.without_nan(batch.broken))
     warn_of_logits(settings.inputs, batch)
-    warn_of_two_scores(settings.inputs, [batch])
+    warn_of_two_scores(settings.inputs, [batch.scores], [batch.target])
     rankings = settings.in_population(settings.curve(batch, keep_all_groups=True))
     return curve_records(rankings, settings.convention, names)

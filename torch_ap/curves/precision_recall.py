@@ -211,7 +211,7 @@ def validated_precision_recall(
     """Validate a batch and return its precision-recall curve or curves."""
     batch = inputs.validate_now(preds, target, weights)
     warn_of_logits(inputs, batch)
-    warn_of_two_scores(inputs, [batch])
+    warn_of_two_scores(inputs, [batch.scores], [batch.target])
     dtype, single = result_dtype(preds.dtype), inputs.width is None or average == "micro"
     if levels is not None:
         levels = levels.to(preds.device)

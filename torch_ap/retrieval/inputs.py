@@ -94,7 +94,7 @@ class QueryInputs:
             small = few_items.valid_arrays(preds, target, graded=True, gains=self.graded)
             if small is not None and indexes.dtype is torch.int64 and indexes.is_cpu and indexes.shape == preds.shape:
                 grades = torch.from_numpy(small[2].astype(np.float64)) if self.graded else None
-                own = torch.from_numpy(small[0].copy()), torch.from_numpy(small[1]), indexes.clone()
+                own = preds.clone(), torch.from_numpy(small[1]), indexes.clone()
                 return QueryBatch(*own, grades=grades)
         tensors.scores("preds", preds)
         tensors.graded_target(target)

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ import torch
 from torch import Tensor
 
 _FIRST = np.zeros(1, np.int64)
+_MANY = 16  # number of tensors from which checks in C are faster
+_dtype = attrgetter("dtype")
 _LARGE = 1 << 22  # bytes from which NumPy requests huge pages
 _EXACT_FLOATS = {torch.int16: torch.float32, torch.int32: torch.float64}  # every float represents narrower integers
 
@@ -214,6 +217,8 @@ def concatenate(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
     """
     if len(parts) == 1:
         return parts[0]
+    if len(parts) > _MANY and (joined := _concatenate_many(parts)) is not None:
+        return joined
     shapes = [part.shape for part in parts]  # `len` of a tensor takes five times as long
     filled = [part for part, shape in zip(parts, shapes, strict=True) if shape[0]] or parts
     if len(filled) == 1 and all(len(shape) == filled[0].ndim for shape in shapes):
@@ -230,6 +235,18 @@ def concatenate(parts: Sequence[Tensor], name: str = "preds") -> Tensor:
     if len({shape[1:] for shape in shapes}) == 1 and not any(part.requires_grad for part in parts):
         memory = _memory((rows, *shapes[0][1:]), first)
     return torch.cat(list(parts)) if memory is None else torch.cat(list(parts), out=memory)
+
+
+def _concatenate_many(parts: Sequence[Tensor]) -> Tensor | None:
+    """Concatenate tensors on CPU of one dtype and as many dimensions; None for other or for large tensors.
+
+    The checks take a fifth of the time of checks of every shape, because they run in C.
+    """
+    first = parts[0]
+    size = sum(map(Tensor.numel, parts)) * first.element_size()
+    if not first.is_cpu or size >= _LARGE or len(set(map(_dtype, parts))) > 1 or len(set(map(Tensor.dim, parts))) > 1:
+        return None
+    return torch.cat(list(parts))
 
 
 def release_freed() -> None:

@@ -102,7 +102,7 @@ class ClassificationInputs:
     def plain(self) -> bool:
         """Whether batches are one ranking without normalization whose items with target 0 or 1 all count."""
         ignored = self.ignore_index if isinstance(self.ignore_index, Sequence) else (self.ignore_index,)
-        usual = 0 not in ignored and 1 not in ignored and not self.normalizes and self.scores_in != "half"
+        usual = 0 not in ignored and 1 not in ignored and not self.normalizes
         return self.width is None and usual
 
     @cached_property
@@ -112,7 +112,11 @@ class ClassificationInputs:
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Validate a batch and return it in the layout of the state; the input tensors are never changed."""
-        if weights is None and self.plain:
+        if (
+            weights is None
+            and self.plain
+            and (self.scores_in != "half" or getattr(preds, "dtype", None) in bins.HALVES)
+        ):
             small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.scores_in == "unit")
             if small is not None:
                 return Batch(preds, torch.from_numpy(small[1]))
@@ -261,10 +265,38 @@ def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> 
     return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
 
 
-def add_to_bins(totals: Tensor, batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> bins.Sum:
-    """Return the sum of earlier counts and the counts of a batch, as :func:`bins_of` returns them."""
+def add_to_bins(
+    totals: Tensor, batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool, index: Tensor | None = None
+) -> bins.Sum:
+    """Return the sum of earlier counts and the counts of a batch, as :func:`bins_of` returns them.
+
+    Args:
+        totals: the earlier counts.
+        batch: as of :func:`bins_of`.
+        thresholds: as of :func:`bins_of`.
+        ignoring: as of :func:`bins_of`.
+        index: the bins of the scores, if they are known.
+    """
     kept = counted_items(batch.target) if ignoring else None
-    return bins.add(totals, batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+    return bins.add(totals, batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept, index=index)
+
+
+def curve_of_binned_ranking(batch: Batch, index: Tensor, *, ignoring: bool, from_bin: int) -> HitCurve:
+    """Return the hit curve of one ranking of bins, without a count of all bins.
+
+    Args:
+        batch: validated items of one ranking on CPU, without weights.
+        index: (N,) bin of each item, counted from the lowest.
+        ignoring: whether items may be marked as ignored.
+        from_bin: the lowest bin whose items are retrieved; relevant items below it count in ``m``.
+    """
+    target = batch.target
+    if ignoring:
+        kept = counted_items(target)
+        index, target = index[kept], target[kept]
+    if not from_bin:
+        return builders.from_scores(index, target)
+    return builders.from_scores(index, target.bool() & (index >= from_bin), m=target.sum()[None])
 
 
 def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCurve:
@@ -331,23 +363,23 @@ def warn_of_logits(inputs: ClassificationInputs, validated: Batch) -> None:
         )
 
 
-def warn_of_two_scores(inputs: ClassificationInputs, parts: Sequence[Batch]) -> bool:
+def warn_of_two_scores(inputs: ClassificationInputs, scores: Sequence[Tensor], targets: Sequence[Tensor]) -> bool:
     """Warn if a large sample has exactly two distinct scores, a sign of thresholded predictions.
 
     The scores of the first items almost always suffice. The others are then not read.
 
     Args:
         inputs: input settings; ``check_values=False`` turns the check off.
-        parts: validated items.
+        scores: scores of validated batches.
+        targets: targets of the same batches.
 
     Returns:
         Whether a warning was raised.
     """
-    items = sum([part.scores.shape[0] for part in parts])
-    if not inputs.check_values or items < _MIN_ITEMS:
+    if not inputs.check_values or not _has_items(scores, _MIN_ITEMS):
         return False
     distinct, count = set[float](), 0
-    for part in parts:
+    for part in map(Batch, scores, targets):
         probed = _counted_scores(inputs, Batch(*(x[:_PROBED_ROWS] for x in part[:2])))
         distinct.update(probed.flatten()[:: max(1, probed.numel() // _PROBED_ROWS)].tolist())
         if len(distinct) > 2:
@@ -355,11 +387,20 @@ def warn_of_two_scores(inputs: ClassificationInputs, parts: Sequence[Batch]) -> 
         count += len(probed)
         if count >= _PROBED_ROWS:
             break
-    ends = _ends([_counted_scores(inputs, part) for part in parts])
+    ends, items = _ends([_counted_scores(inputs, part) for part in map(Batch, scores, targets)]), sum(map(len, scores))
     if len(ends) != 2:
         return False
     _warn_of_thresholded(f"`preds` have two distinct scores, {ends[0]:g} and {ends[1]:g}, among {items:,} items")
     return True
+
+
+def _has_items(parts: Sequence[Tensor], count: int) -> bool:
+    """Return whether the parts have at least this number of items, from as few parts as possible."""
+    for part in parts:
+        count -= part.shape[0]
+        if count <= 0:
+            return True
+    return False
 
 
 def warn_of_two_bins(inputs: ClassificationInputs, counts: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypedDict
 
 import torch
@@ -172,6 +173,12 @@ class APSettings:
             return self.curve_of_bins(self.counts(validated))
         return classification.curve_of(validated, ignoring=self.inputs.ignoring, keep_all_groups=keep_all_groups)
 
+    def curve_of_index(self, validated: Batch, index: Tensor) -> HitCurve:
+        """Return :meth:`curve` of a single ranking from the bins of its items, as :meth:`Bins.index` returns them."""
+        ranking, lowest = self.rankings(validated), int(self.thresholds is not None)
+        ignoring = self.inputs.ignoring
+        return classification.curve_of_binned_ranking(ranking, index.flatten(), ignoring=ignoring, from_bin=lowest)
+
     def counts(self, validated: Batch) -> Tensor:
         """Return the (C, B, 2) misses and hits per bin, the highest bin first."""
         assert self.bins is not None
@@ -179,10 +186,20 @@ class APSettings:
             return classification.bin_counts(self.sketched(self.empty_sketch(validated.scores.device), validated))
         return classification.bins_of(validated, self.bins, ignoring=self.inputs.ignoring)
 
-    def added_counts(self, validated: Batch, totals: Tensor) -> Sum:
-        """Return the sum of earlier counts and the counts of a batch."""
+    @cached_property
+    def exact(self) -> "APSettings":
+        """The same settings without bins."""
+        return replace(self, bins=None)
+
+    @property
+    def single(self) -> bool:
+        """Whether a batch is one ranking."""
+        return self.inputs.width is None or self.average == "micro"
+
+    def added_counts(self, validated: Batch, totals: Tensor, index: Tensor | None = None) -> Sum:
+        """Return the sum of earlier counts and the counts of a batch, whose bins are ``index`` if they are known."""
         assert self.bins is not None
-        return classification.add_to_bins(totals, validated, self.bins, ignoring=self.inputs.ignoring)
+        return classification.add_to_bins(totals, validated, self.bins, ignoring=self.inputs.ignoring, index=index)
 
     def empty_sketch(self, device: torch.device | None = None) -> Tensor:
         """Return the empty sketch of adaptive bins: one row per ranking, one row for the micro average."""
@@ -252,7 +269,7 @@ class APSettings:
         """Replace undefined values of a measure, and average it like AP: 0-d, or (C,) without an average."""
         action, what = self.action_on_empty, "class" if self.inputs.classes else "label"
         each = averaging.fill_undefined(each, curve, action, warn=warn and self.empty_target_action is None, what=what)
-        if self.inputs.width is None or self.average == "micro":
+        if self.single:
             return each[0].to(dtype)
         return averaging.average(each, curve, self.average, action).to(dtype)
 
@@ -439,7 +456,7 @@ def evaluate(
     warn_of_logits(settings.inputs, validated)
     if validated.broken is not None:
         settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
-    warn_of_two_scores(settings.inputs, [validated])
+    warn_of_two_scores(settings.inputs, [validated.scores], [validated.target])
     if settings.bins is not None and settings.thresholds is None:
         dtype = dtype or torch.float32
         if settings.adaptive and len(validated.scores) <= settings.bins.pilot:

@@ -294,6 +294,7 @@ def add(
     *,
     weight: Tensor | None = None,
     counted: Tensor | None = None,
+    index: Tensor | None = None,
 ) -> Sum:
     """Return the sum of earlier counts and the counts of more items.
 
@@ -302,12 +303,13 @@ def add(
     Args:
         totals: (C, B, 2) earlier counts, as ``count`` returns.
         scores, relevant, bins, weight, counted: as for ``count``.
+        index: the bins of the scores, as ``Bins.index`` returns them, if they are known.
     """
-    if totals.is_inference() or scores.numel() >= totals.numel():
+    if totals.is_inference() or (index is None and scores.numel() >= totals.numel()):
         return Sum(totals + count(scores, relevant, bins, weight=weight, counted=counted), ())
     bins = _as_bins(bins)
-    place = bins.size - 1 - bins.index(_as_columns(scores))
-    return Sum(totals, (_addition(totals, place, relevant, weight, counted),))
+    place = bins.size - 1 - (bins.index(scores) if index is None else index)
+    return Sum(totals, (_addition(totals, _as_columns(place), relevant, weight, counted),))
 
 
 def count(

@@ -6,6 +6,7 @@
 | several rankings without ties, scores of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,8 @@ _Arrays: TypeAlias = tuple[Array, Array, Array]
 _PLAIN_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
 _PLAIN_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _PLAIN_GAINS = _PLAIN_TARGETS | {torch.float32, torch.float64}
+_INFINITY = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # bits of infinity; the bits of NaN are greater
+_ONE = {torch.float16: 0x3C00, torch.bfloat16: 0x3F80}
 MOST_GAIN = 1e288
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
@@ -89,7 +92,11 @@ def valid_arrays(
         graded: as of :func:`plain_arrays`.
         gains: as of :func:`plain_arrays`.
         unit_range: whether scores must be in [0, 1].
+
+    Scores of 16 bits are returned as their bits.
     """
+    if isinstance(scores, Tensor) and scores.dtype in _INFINITY and not scores.requires_grad:
+        return _valid_halves(scores, target, _ONE if unit_range else None, graded=graded, gains=gains)
     arrays = plain_arrays(scores, target, graded=graded, gains=gains)
     if arrays is None:
         return None
@@ -100,6 +107,27 @@ def valid_arrays(
     elif has_nan(values):
         return None
     return values, (flags.copy() if flags is targets else flags).view(np.uint8), targets
+
+
+def _valid_halves(
+    scores: Tensor, target: Tensor, highest: Mapping[torch.dtype, int] | None, **targets_of: bool
+) -> _Arrays | None:
+    """Return :func:`valid_arrays` of 16-bit scores, whose values are compared as bits: NumPy has no bfloat16.
+
+    Args:
+        scores: as of :func:`valid_arrays`.
+        target: as of :func:`valid_arrays`.
+        highest: the bits of the highest valid score, if scores must not be negative; None for all numbers.
+        targets_of: ``graded`` and ``gains`` of :func:`plain_arrays`.
+    """
+    arrays = plain_arrays(scores.view(torch.int16).to(torch.int32), target, **targets_of)
+    if arrays is None:
+        return None
+    bits, flags, targets = arrays
+    positive = bits & 0x7FFF if highest is None else bits.view(np.uint32)  # negative scores have the greatest bits
+    if positive.item(positive.argmax()) > (highest or _INFINITY)[scores.dtype]:
+        return None
+    return bits, (flags.copy() if flags is targets else flags).view(np.uint8), targets
 
 
 def has_nan(scores: Array) -> bool:
