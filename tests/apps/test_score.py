@@ -17,6 +17,7 @@ from sklearn.metrics import ndcg_score
 
 from tests.support.tolerances import REORDERED
 from torch_ap import (
+    BinaryAveragePrecision,
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
     RetrievalMAP,
@@ -110,6 +111,23 @@ def test_every_format_gives_equal_output(suffix, paths, tensors, score):
     assert found == {"ap": {"value": float(value)}}
     grouped = (*BINARY, "--group", "query", "--json")
     assert measures(score(paths[suffix], *grouped)) == measures(score(paths["csv"], *grouped))
+
+
+def test_suspicious_labels_of_rows_and_of_classes(paths, tensors, score):
+    metric = BinaryAveragePrecision()
+    metric.update(tensors["score"], tensors["label"])
+    expected, words = metric.suspicious_labels(), (*BINARY, "--suspicious-labels")
+    found = json.loads(score(paths["csv"], *words, "--json").out)["suspicious_labels"]
+    assert found["counts"] == expected.counts
+    assert [row["item"] for row in found["rows"]] == (expected.table["item"] + 1).tolist()
+    assert [row["change"] for row in found["rows"]] == pytest.approx(expected.table["change"].tolist())
+    text = score(paths["csv"], *words).out
+    assert f"high score, labelled negative {expected.counts['high score, labelled negative']}" in text
+    lines = [line.split(",") for line in score(paths["csv"], *words, "--interval", "--csv").out.splitlines()]
+    assert any(line[0] == "suspicious_labels.1.change" for line in lines)
+    classes = ("--preds", "score", "other", "third", "--target", "class", "--suspicious-labels")
+    (row, *_) = json.loads(score(paths["csv"], *classes, "--json").out)["suspicious_labels"]["rows"]
+    assert {row["class"], row["predicted_class"]} < {"score", "other", "third"}
 
 
 def test_every_measure_of_one_ranking(paths, tensors, score):
@@ -792,6 +810,11 @@ ARGUMENTS = {
     "an unknown label": (("--pos-label", "2"), "no target is '2' (--pos-label); they are '0', '1'"),
     "classes of one": (("--normalization", "sigmoid"), "--normalization is for the scores of classes"),
     "two inputs": (("--baseline", "-"), "standard input"),
+    "labels of groups": (("--suspicious-labels", "--group", "query"), "--suspicious-labels has no meaning with"),
+    "labels of ranks": (("--suspicious-labels", "-m", "P@3"), "--suspicious-labels needs ap"),
+    "labels of weights": (("--suspicious-labels", "--weights", "weight"), "--suspicious-labels has no meaning with"),
+    "labels of bins": (("--suspicious-labels", "--bins", "9"), "--suspicious-labels has no meaning with --bins"),
+    "labels of ranges": (("--suspicious-labels", "--exact"), "--suspicious-labels has no meaning with --exact"),
 }
 
 

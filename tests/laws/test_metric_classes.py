@@ -31,7 +31,7 @@ ITEMS = {
         "tolerance",
         "validate_args",
     ),
-    *("num_classes", "num_labels", "min_precision", "min_recall"),
+    *("num_classes", "num_labels", "min_precision", "min_recall", "suspicious_labels"),
 }
 QUERIES = {
     *("aggregation", "empty_target_action", "ignore_index", "missing_queries", "relevance_level"),

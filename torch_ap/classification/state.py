@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.classification import item_sample
+from torch_ap.classification import item_sample, suspicious
 from torch_ap.classification.item_sample import ItemSample
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import short_repr
@@ -430,6 +430,7 @@ class ItemMetric(ItemState):
     compare = item_sample.compare
     chance_level = metric.chance_level
     summary = metric.summary
+    suspicious_labels = suspicious.suspicious_labels
 
     bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
     pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
@@ -561,6 +562,14 @@ class ItemMetric(ItemState):
         convention = vars(self.convention)
         names = state.defaults_of(type(self))
         return {name: convention[name] if name in convention else getattr(self, name) for name in names}
+
+    def _item_ids(self) -> Tensor:
+        """Return (N,) int64 ids of the items of ``_batch``, or their positions if updates had no ids."""
+        if not (held := self._list_state(samples.STATE)):
+            return torch.arange(sum(map(len, self._list_state("scores"))), device=self.device)
+        ids = arrays.concatenate(held)
+        kept = samples.first_copies(ids, arrays.concatenate(self._list_state("targets")))
+        return ids if kept is None else ids[kept]
 
     def _sample(self, **options: Any) -> ItemSample:
         self._raise_broken()

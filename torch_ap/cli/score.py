@@ -2,16 +2,18 @@
 
 import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from torch_ap.cli import gates, report, score_best, score_bins, score_exact, table_inputs
 from torch_ap.cli.notes import to_option_names
+from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.table_inputs import metric_of
 from torch_ap.cli.table_intervals import AP_ALONE, cluster_options, gates_of_table, has_comparison, interval_of
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
+from torch_ap.cli.tables import number
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
 from torch_ap.core.measures.ties import tie_rule
@@ -47,7 +49,21 @@ def run(args: argparse.Namespace) -> int:
     facts = table_inputs.table_facts(args, table, len(columns.preds), positive, classes, labels=labels)
     ties = tie_rule(args.ties or ("expected" if args.group is not None else "grouped")).clause
     convention = f"{'means over the groups; ' if args.group is not None else ''}{ties}"
-    return gates.write(args, TableReport(args, results, facts, convention), gates_of_table(args, inputs))
+    suspicious = _suspicious_labels(args, measures, columns, classes) if args.suspicious_labels else None
+    return gates.write(args, TableReport(args, results, facts, convention, suspicious), gates_of_table(args, inputs))
+
+
+def _suspicious_labels(
+    args: argparse.Namespace, measures: Sequence[Measure], columns: Columns, classes: int
+) -> SuspiciousLabelsReport:
+    """Return the report on the targets that may be wrong, by the first measure that is an average precision."""
+    measure = next((x for x in measures if x.formula.is_average_precision), None)
+    if measure is None:
+        raise ValueError("--suspicious-labels needs ap, or another average precision, among the measures")
+    names = list(table_inputs.class_names(args, classes)) if classes else None
+    labels = metric_of(args, measure, columns).suspicious_labels(class_names=names)
+    title = f"Suspicious labels: the change of {measure.name}, {number(labels.value)}, if a label were corrected"
+    return SuspiciousLabelsReport(labels, title, {"item": lambda row: row["item"] + 1})
 
 
 def _result_of(

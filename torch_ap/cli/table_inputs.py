@@ -117,15 +117,17 @@ def _check_options(args: argparse.Namespace) -> None:
     for is_excluded, names, condition in (
         (
             args.bins is not None,
-            ("report", "prevalence", "sampling_weights", "cluster"),
+            ("report", "prevalence", "sampling_weights", "cluster", "suspicious_labels"),
             "with --bins, which stores counts",
         ),
         (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
+        (args.best or weights_column(args) is not None, ("suspicious_labels",), "with --best or weights"),
         (args.best, ("report", "fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
+        (grouped, ("suspicious_labels",), "with --group"),
         (args.weights is not None, ("sampling_weights",), "with --weights"),
         (args.report is not None, ("prevalence", "sampling_weights"), "with --report"),
     ):
@@ -221,10 +223,11 @@ def requested_rows(args: argparse.Namespace, table: tables.Table, classes: int) 
         return tuple(table.groups)
     if args.per_class and not classes:
         raise ValueError("--per-class needs several columns of scores, or one of lists")
-    return _class_names(args, classes) if args.per_class else ()
+    return class_names(args, classes) if args.per_class else ()
 
 
-def _class_names(args: argparse.Namespace, classes: int) -> tuple[str, ...]:
+def class_names(args: argparse.Namespace, classes: int) -> tuple[str, ...]:
+    """Return the names of the classes: the columns of their scores, or numbers."""
     return tuple(args.preds) if len(args.preds) > 1 else tuple(map(str, range(classes)))
 
 
@@ -245,7 +248,7 @@ def note_without_positives(args: argparse.Namespace, table: tables.Table, positi
         which = f"{len(without):,} of {len(names):,} groups, as of {short_repr(names[without[0]])}"
         note(f"{args.file}: no row is relevant of {which}: counted as 0 in the mean")
     else:
-        first = f"{'label' if labels else 'class'} {short_repr(_class_names(args, len(positives))[without[0]])}"
+        first = f"{'label' if labels else 'class'} {short_repr(class_names(args, len(positives))[without[0]])}"
         more = f" and {len(without) - 1} more" if len(without) > 1 else ""
         rule = "counted as 0 in the mean" if labels else "left out of the mean"
         note(f"{args.file}: no row is positive of {first}{more}: {rule}")

@@ -78,6 +78,8 @@ def add_score(subparsers: Subparsers) -> None:
     parser.flag("--per-group", "add the values of each group")
     parser.flag("--per-class", "add the values of each class or label")
     parser.flag("--interval", "add the interval of each value, and its chance level")
+    text = "add the targets that may be wrong, by how much ap would change if each were corrected; row 1 is the first"
+    parser.flag("--suspicious-labels", text)
     parser.flag("--best", _BEST)
     parser.option("--prevalence", _PREVALENCE, type=open_fraction, metavar="SHARE")
     parser.option("--sampling-weights", _SAMPLING_WEIGHTS, metavar="COL")
@@ -113,7 +115,7 @@ def add_report(subparsers: Subparsers) -> None:
     parser.option("--title", "title of the page (default: name of FILE)")
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
-    absent = ("bins", "per_group", "per_class", "report", "prevalence", "sampling_weights")
+    absent = ("bins", "per_group", "per_class", "report", "prevalence", "sampling_weights", "suspicious_labels")
     parser.set_defaults(**dict.fromkeys(absent), best=False)
 
 

@@ -38,12 +38,19 @@ class TableReport(Report):
         results: result of each measure by name.
         facts: name of the file and numbers of rows, groups, classes and positives.
         convention: meaning of the numbers.
+        suspicious: report on suspicious labels, or None.
     """
 
     def __init__(
-        self, args: argparse.Namespace, results: Mapping[str, MeasureResult], facts: dict[str, Any], convention: str
+        self,
+        args: argparse.Namespace,
+        results: Mapping[str, MeasureResult],
+        facts: dict[str, Any],
+        convention: str,
+        suspicious: Report | None = None,
     ) -> None:
         self._args, self._results, self._facts, self._convention = args, results, facts, convention
+        self._suspicious = suspicious
         self._first = next(iter(results.values()))
         low, high = level_heads(args.confidence_level)
         self._heads = {"at_least": "at least", "at_most": "at most", "low": low, "high": high, "p_value": "p"}
@@ -76,6 +83,8 @@ class TableReport(Report):
             values = {row: [v for x in results.values() for v in x.rows[row].values()] for row in self._first.rows}
             yield Table([(self._kind, *heads), *((row, *map(number, x)) for row, x in values.items())])
         yield from reason_lines({name: x.reasons for name, x in results.items()})
+        if self._suspicious is not None:
+            yield from self._suspicious.parts()
 
     def records(self) -> Iterator[Sequence[Any]]:
         """Yield a row per measure and group or class; the mean is called "all" and has the comparison."""
@@ -85,6 +94,9 @@ class TableReport(Report):
             for name, values in result.rows.items():
                 yield (measure, name, *map(values.get, numbers), *(None for _ in compared))
             yield (measure, ALL, *map(result.numbers.get, numbers), *map(result.compared.get, compared))
+        if self._suspicious is not None:
+            absent = [None] * (len(numbers) + len(compared) - 1)
+            yield from ((*row, *absent) for row in self._suspicious.records())
 
     def document(self) -> dict[str, Any]:
         """Return the facts and ``measures``: numbers, ``compared``, ``groups`` or ``classes``, ``reasons`` by name."""
@@ -100,7 +112,8 @@ class TableReport(Report):
                 document[self._kinds] = {row: x[value] if is_plain else x for row, x in result.rows.items()}
             if result.reasons:
                 document["reasons"] = result.reasons
-        return self._facts | {"measures": measures}
+        document = self._facts | {"measures": measures}
+        return document if self._suspicious is None else document | {"suspicious_labels": self._suspicious.document()}
 
     def _with_heads(self, columns: Sequence[str]) -> list[str]:
         return [self._heads.get(x, x) for x in columns]

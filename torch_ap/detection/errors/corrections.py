@@ -22,7 +22,7 @@ from torch_ap.detection.matching.matched import Matches
 
 Matching: TypeAlias = Callable[[Columns], tuple[Tensor, Matches]]
 
-_ENTRIES_A_CHUNK = 1 << 21  # hits of the rankings that are computed at once
+_ENTRIES_A_CHUNK = 1 << 21  # hits of the rankings that are computed together
 _COMPLETE_VISIBILITY = 2  # of the keypoints of an added ground truth
 
 
@@ -59,7 +59,7 @@ def corrected_average_precision(at: MatchesAt, corrections: Corrections, match: 
     ap = before.average_precision(every, m, _no_changes(every))
     total, classes = ap.nansum(), (~ap.isnan()).sum()
 
-    truth_category = _by_row(matches.truth_category, at)
+    truth_category = _values_by_row(matches.truth_category, at)
     old = pick_or(truth_category, corrections.truth)
     pair = torch.stack([old, torch.where(corrections.category == old, -1, corrections.category)], 1)
     columns, rows, owner = _corrected_columns(at, corrections, pair, truth_category)
@@ -72,11 +72,14 @@ def corrected_average_precision(at: MatchesAt, corrections: Corrections, match: 
     removed[used] = ap[category]
     after[used] = before.average_precision(category, relevant[used], changes)
     removed, after = removed.view_as(pair), after.view_as(pair)
-    total, classes = total - removed.nansum(1) + after.nansum(1), classes - _known(removed) + _known(after)
+    total, classes = (
+        total - removed.nansum(1) + after.nansum(1),
+        classes - _count_defined(removed) + _count_defined(after),
+    )
     return ap.nanmean(), total / classes
 
 
-def _known(values: Tensor) -> Tensor:
+def _count_defined(values: Tensor) -> Tensor:
     """Return the number of defined values in each row."""
     return (~values.isnan()).sum(1)
 
@@ -96,7 +99,7 @@ class _Changes:
     hit: Tensor
     counted: Tensor
 
-    def within(self, first: int, end: int) -> "_Changes":
+    def select_rankings(self, first: int, end: int) -> "_Changes":
         """Return the changes of the rankings [first, end), which are numbered from 0 then."""
         low, high = torch.searchsorted(self.ranking, torch.tensor([first, end], device=self.ranking.device)).tolist()
         part = slice(low, high)
@@ -109,7 +112,7 @@ def _no_changes(like: Tensor) -> _Changes:
 
 
 class _RankedFlags:
-    """Outcomes of the N ranked detections, from which rankings with few other outcomes follow.
+    """Outcomes of the N ranked detections, and rankings in which few outcomes differ.
 
     Args:
         at: the matches.
@@ -136,7 +139,7 @@ class _RankedFlags:
         starts = segments.run_starts(entries // _ENTRIES_A_CHUNK).tolist()
         parts = []
         for first, end in pairwise([*starts, len(categories)]):
-            curve = self._curve(categories[first:end], m[first:end], changes.within(first, end))
+            curve = self._curve(categories[first:end], m[first:end], changes.select_rankings(first, end))
             parts.append(torch.where(curve.m > 0, self.convention(curve), torch.nan))
         return torch.cat(parts) if parts else segments.as_float64(m)
 
@@ -177,7 +180,7 @@ def pick_or(values: Tensor, rows: Tensor, default: float = -1) -> Tensor:
     return torch.cat([values, values.new_full((1,), default)])[rows]
 
 
-def _by_row(values: Tensor, at: MatchesAt) -> Tensor:
+def _values_by_row(values: Tensor, at: MatchesAt) -> Tensor:
     """Return values of the ground truths of the matches by input row; -1 for other ground truths."""
     assert at.matches.partners is not None
     out = values.new_full((len(at.columns["ground_truth_labels"]),), -1)
@@ -279,7 +282,7 @@ def _areas(at: MatchesAt, rows: Tensor) -> Tensor:
 def _changes(
     at: MatchesAt, before: _RankedFlags, matched: tuple[Tensor, Matches], pair: Tensor, rows: Tensor, owner: Tensor
 ) -> _Changes:
-    """Return the changed outcomes; a ranking is the place of its category among those of ``pair`` that are not -1.
+    """Return the changed outcomes; a ranking is the place of its category among the categories of ``pair`` other than -1.
 
     Args:
         at: the matches before.

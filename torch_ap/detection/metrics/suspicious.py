@@ -112,7 +112,7 @@ def suspicious_labels(
 
 
 def _images(metric: ImageState, *arguments: Any) -> tuple[MatchesAt, Tensor]:
-    """Return the matched images of all processes, and their ids; the arguments are those of ``_matches_at``."""
+    """Return the matched images of all processes, and their ids; arguments as for ``_matches_at``."""
     with metric._all_ranks():
         at = metric._matches_at(*arguments)
         return at, metric._image_ids(at.columns)
