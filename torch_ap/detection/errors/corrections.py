@@ -282,7 +282,7 @@ def _areas(at: MatchesAt, rows: Tensor) -> Tensor:
 def _changes(
     at: MatchesAt, before: _RankedFlags, matched: tuple[Tensor, Matches], pair: Tensor, rows: Tensor, owner: Tensor
 ) -> _Changes:
-    """Return the changed outcomes; a ranking is the place of its category among the categories of ``pair`` other than -1.
+    """Return the changed outcomes; rankings are the categories of ``pair`` other than -1, numbered in this order.
 
     Args:
         at: the matches before.
