@@ -1,7 +1,7 @@
 """Targets that may be wrong: confident errors of a classifier, by the average precision after their correction."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,16 +15,13 @@ from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.suspicious import SuspiciousLabels, best_first, selected
 
-if TYPE_CHECKING:
-    from torch_ap.classification.state import ItemMetric
-
 _ENTRIES_A_CHUNK = 1 << 21  # of the rankings that are computed together
 _HIGH, _LOW = "high score, labelled negative", "low score, labelled positive"
 _OTHER = "predicted as another class"
 
 
 def suspicious_labels(
-    self: "ItemMetric", *, limit: int | None = 100, class_names: Sequence[str] | None = None
+    self: Any, *, limit: int | None = 100, class_names: Sequence[str] | None = None
 ) -> SuspiciousLabels:
     """Return targets that may be wrong, by how much the value would change if each were corrected.
 
