@@ -14,6 +14,7 @@ matched to the first detection by descending score whose IoU passes the threshol
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -102,6 +103,10 @@ class Criteria:
         rank = native(self.rank)
         criterion = rank[:, None] * self.ranges + arrays.arange_like(self.ranges, rank)
         return arrays.tensor(criterion // _BITS), arrays.tensor(1 << criterion % _BITS)
+
+    def word_bits(self, areas: Sequence[int]) -> Any:
+        """Return the bit of each threshold in area ranges, native (T, A', 1) int64; requires one word."""
+        return native(self._word_bits[1])[:, areas, None]
 
     @cached_property
     def _range_words(self) -> Tensor:

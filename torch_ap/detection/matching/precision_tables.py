@@ -21,6 +21,7 @@ from torch_ap.detection.matching.matched import Matches
 
 SPACING = 2.0**-52  # COCO's numpy.spacing(1); avoids 0 / 0, and changes the last bit of the first precision
 
+_FEW_PAIRS, _FEW_CATEGORIES = 256, 64  # up to here numpy's calls take more time than the numbers
 _FEW_RANKINGS = 16  # up to here one pass along the levels takes less time than a pass over each level
 _COUNTS_A_CHUNK = {"cpu": 1 << 15}  # counts of this size stay in a processor's cache
 _COUNTS_A_CHUNK_ON_DEVICE = 1 << 24
@@ -70,10 +71,14 @@ def precision_tables(
     """
     relevant = matches.relevant[list(areas)]
     present, (ordered, places) = relevant > 0, levels.sort()
-    pairs, m = _pairs(matches, areas, present), relevant[present]
-    shape = len(pairs.added), len(levels) + 1, len(m)
-    tables = [levels.new_zeros(shape), *([levels.new_full(shape, -torch.inf)] if scores else [])]
-    hits = _fill(tables, pairs, m, ordered)
+    if not scores and _are_few(matches):
+        table, hits = _fill_few(matches, areas, relevant, ordered)
+        tables = [table]
+    else:
+        pairs, m = _pairs(matches, areas, present), relevant[present]
+        shape = len(pairs.added), len(levels) + 1, len(m)
+        tables = [levels.new_zeros(shape), *([levels.new_full(shape, -torch.inf)] if scores else [])]
+        hits = _fill(tables, pairs, m, ordered)
     size, columns = present.sum(1).tolist(), []
     for table in tables:
         _raise_to_later_levels(table)
@@ -81,6 +86,46 @@ def precision_tables(
         columns.append(torch.split(kept, size, 2))
     columns.insert(1, torch.split(hits, size, 1))
     return [PrecisionTable(*parts) for parts in zip(*columns, strict=True)]
+
+
+def _are_few(matches: Matches) -> bool:
+    """Whether one pass over all criteria takes less time than a pass over each area range."""
+    few = matches.at.shape[0] <= _FEW_PAIRS and matches.categories <= _FEW_CATEGORIES
+    return few and matches.at.is_cpu and matches.criteria.word_count == 1
+
+
+@arrays.quiet
+def _fill_few(matches: Matches, areas: Sequence[int], relevant: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the table and the hits of :func:`_fill`, with the same operations for all area ranges at once.
+
+    Args:
+        matches: the matches of all criteria, on CPU, in one word.
+        areas: the indices of the A' area ranges.
+        relevant: (A', K) ground truths.
+        levels: (R,) recall levels, ascending.
+
+    Returns:
+        (T, R + 1, S) float64 and (T, S) int32.
+    """
+    category, at, bits = matches.ranked.category.numpy(), matches.at.numpy(), matches.criteria.word_bits(areas)
+    m, inside, owner = relevant.numpy(), matches.inside.numpy()[areas], category.take(at)
+    hit, match = ((words.numpy()[0] & bits) != 0 for words in (matches.true_positive, matches.matched))  # (T, A', E)
+    running = segments.running_counts(inside)
+    counted = running.take(at + 1, 1) - running.take(category.searchsorted(owner), 1)
+    change = hit.view(np.int8) - (match & inside.take(at, 1)).view(np.int8)
+    edges = owner.searchsorted(np.arange(matches.categories + 1))
+    hits, changes = map(segments.running_counts, (hit, change))
+    totals = hits.take(edges, -1)
+    hits, changes = (x[..., 1:] - x.take(edges.take(owner), -1) for x in (hits, changes))
+    precision = hits / (segments.as_float64(changes + counted) + SPACING)
+    reached = levels.numpy().searchsorted(segments.as_float64(hits) / segments.as_float64(m.take(owner, 1)), "right")
+    thresholds, size = np.arange(len(bits))[:, None, None], len(levels) + 1
+    cells = (thresholds * size + reached) * m.size + (np.arange(len(m))[:, None] * m.shape[1] + owner)
+    table = np.zeros((len(bits), size, m.size))
+    np.maximum.at(table.reshape(-1), cells.reshape(-1), precision.reshape(-1))
+    present = arrays.true_indices(m.reshape(-1) > 0)
+    totals = (totals[..., 1:] - totals[..., :-1]).reshape(len(bits), -1)
+    return torch.from_numpy(table.take(present, 2)), torch.from_numpy(totals.take(present, 1))
 
 
 def _raise_to_later_levels(table: Tensor) -> None:

@@ -306,19 +306,18 @@ class CocoNumbers:
     @arrays.quiet
     def recall(self, area: int, limit: int) -> Tensor:
         """Return the recall of all detections: (T, K) float64, -1 for categories without ground truths."""
-        m = self.matches.relevant[area]
-        if ("table", area, limit) in self._results:
-            hits = m.new_zeros(self.shape)
-            hits[:, m > 0] = self.tables([area], limit)[0].hits.to(m.dtype)
+        m = native(self.matches.relevant)[area]
+        if (table := self._results.get(("table", area, limit))) is not None:
+            hits = table.hits
+            if hits.shape[1] < len(m):
+                hits = table.hits.new_zeros(self.shape)
+                native(hits)[:, m > 0] = native(table.hits)
         elif ("curve", area, limit) in self._results:
             hits = self.curve(area, limit).offsets.diff().reshape(self.shape)
         else:
             hits = self.matches.hits(area, self.settings.limits[limit])
-        total, recall = (
-            native(m),
-            segments.as_float64(native(self._all_categories(hits))) / segments.as_float64(native(m)),
-        )
-        return arrays.tensor(arrays.namespace(total).where(total > 0, recall, -1.0))
+        recall = segments.as_float64(native(self._all_categories(hits))) / segments.as_float64(m)
+        return arrays.tensor(arrays.namespace(m).where(m > 0, recall, -1.0))
 
     def every(self, name: str) -> Tensor:
         """Return "precision", "scores" or "recall" for all area ranges and limits: (T, [R,] K, A, M)."""
