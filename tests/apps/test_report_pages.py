@@ -1,13 +1,15 @@
 """Pages of reports in a browser: they move as described, request nothing, and are readable without JavaScript."""
 
+import re
+
 import pytest
 import torch
 
-from tests.apps.test_reports import SCRIPT, labels, ranking, updated
+from tests.apps.test_reports import SCRIPT, labels, queries, ranking, updated
 from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.each import each
 from tests.support.every_metric import METRICS
-from torch_ap import report
+from torch_ap import functional, report
 from torch_ap.inference.posteriors import f_beta_posterior, precision_posterior, recall_posterior
 from torch_ap.reports.content import DASH
 from torch_ap.reports.thresholds import RULES
@@ -91,8 +93,12 @@ def shown(page):
     return {name: cells for name, *cells in rows if name}
 
 
-def move(page, place):
+def slide(page, place):
     page.locator("input[type=range]").evaluate("(x, i) => { x.value = i; x.dispatchEvent(new Event('input')); }", place)
+
+
+def move(page, place):
+    slide(page, place)
     page.locator("button", has_text="Copy this").click()
     return float(page.locator("button", has_text="Copied").text_content().removeprefix("Copied "))
 
@@ -162,3 +168,48 @@ def test_the_slider_equals_the_operating_points_of_a_detector(browser, tmp_path)
                 tensors = {name: x for name, x in vars(points).items() if isinstance(x, torch.Tensor)}
                 x = {name: float(column.flatten()[max(row - 1, 0)]) for name, column in tensors.items()}
                 assert_shown(page, *expected(x["tp"], x["fp"], x["fn"], ends_of(x)))
+
+
+def test_the_slider_of_queries_equals_the_measures_at_k(browser, tmp_path):
+    metric, other = queries(), queries(shift=0.4)
+    path = report(metric, tmp_path / "x.html", other=other, system_names=("new", "old"))
+    preds, target = torch.cat(metric.preds), torch.cat(metric.target)
+    indexes = torch.cat(metric.indexes)
+    with opened(browser, path) as page:
+        for place in (0, 3, 11):
+            slide(page, place)
+            value = page.locator(".results td").first.text_content()
+            expected = functional.retrieval_precision(preds, target, indexes=indexes, top_k=place + 1)
+            assert value == f"{float(expected.mean()):.3f}"
+        row = page.locator("tr[data-key] button").first
+        query = int(row.text_content())
+        row.click()
+        slide(page, 4)
+        one = indexes == query
+        hits = int(target[one][preds[one].argsort(descending=True)][:5].sum())
+        m = int(target[one].sum())
+        found = page.locator(".results table").first.locator("td").all_text_contents()
+        assert found[::2] == [f"{x:.3f}" for x in (hits / 5, hits / m, 2 * hits / (5 + m))]
+
+
+def test_curves_show_their_numbers_and_zoom(browser, tmp_path):
+    with opened(browser, report(ranking(), tmp_path / "x.html", other=ranking(shift=0.5))) as page:
+        over = page.locator(".chart .u-over").first
+        over.scroll_into_view_if_needed()
+        box = over.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        tip = page.locator(".tip").first.inner_text()
+        pattern = r"recall 0\.5\d\d\nthis system 0\.\d{3} \(0\.\d{3}.0\.\d{3}\).*score ≥.*TP \d+, FP \d+, FN \d+"
+        assert re.search(pattern, tip)
+        assert "the other 0." in tip
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2 + 100, box["y"] + 10)
+        page.mouse.up()
+        before = page.locator(".chart canvas").first.evaluate("x => x.toDataURL()")
+        page.get_by_role("button", name="Show the whole curve").first.click()
+        page.wait_for_timeout(100)
+        assert page.locator(".chart canvas").first.evaluate("x => x.toDataURL()") != before, "zoomed"
+
+
+def test_pages_of_many_images_and_queries_are_below_3_mb(tmp_path):
+    assert report(queries(1000, 60), tmp_path / "x.html").stat().st_size < 3_000_000

@@ -143,7 +143,8 @@ def test_classes_of_a_report_equal_the_metric(tmp_path):
     assert [row[0] for row in rows.values()][-3:] == [re.sub(r"([|<>])", r"\\\1", names[place]) for place in order]
     for place, row in zip(order, list(rows.values())[-3:], strict=True):
         numbers = (value, found.low, found.high, each.chance_level())
-        assert row[1:5] == [f"{float(x[place]):.3f}" for x in numbers]
+        assert [row[1], *row[3:6]] == [f"{float(x[place]):.3f}" for x in numbers]
+        assert row[2] == f"{float((1 - value[place]) / (1 - value).sum()):.1%}"
 
 
 def test_a_comparison_equals_the_metrics(tmp_path):
@@ -411,7 +412,7 @@ def test_the_commands_of_detections_write_reports_too(tmp_path, monkeypatch, cap
     for name in ("x.md", "y.md"):
         text = (tmp_path / name).read_text()
         assert "**mean AP 1.0000**" in text
-        assert rows_of(text)[-1][0] == "cat"
+        assert [row[0] for row in rows_of(text)][-3:] == ["cat", "image", "0"]
     assert "## Compared with older" in (tmp_path / "x.md").read_text()
     assert main.main(["coco", "truth.json", "found.json", "--report", "none/y.md"]) == 2
     assert "none: no such folder" in capsys.readouterr().err

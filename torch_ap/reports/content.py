@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 Cell: TypeAlias = str | int | float
 
 NAN = math.nan
+LOSS = "share of loss"  # name of a column
+LOSS_TEXT = f"The {LOSS} is a row's share of 1 minus the mean."
+FORMS = {"at score": ".4g", "difference": "+.3f", LOSS: ".1%"}  # formats of columns of several tables
 DASH = "\N{EN DASH}"
 AS_NUMBERS = "The curve as numbers: the highest precision at each recall or beyond"
 _MAX_ROWS = 1000
@@ -175,6 +178,13 @@ def sorted_table(
         keys = [*keys[:half], *keys[-half:]]
     shown, keys_shown = [rows[key] for key in keys], keys if opens else ()
     return Table(head, shown, forms, sortable=True, order=(column, direction), opens=opens, keys=keys_shown), text
+
+
+def loss_shares(values: Sequence[float]) -> list[float]:
+    """Return the share of each value in the loss of their mean, (1 - value) / sum(1 - values); NaN if undefined."""
+    losses = [1 - x for x in values]
+    total = math.fsum(x for x in losses if x == x)
+    return [x / total if total > 0 else NAN for x in losses]
 
 
 def _sort_key(cell: Cell, sign: int) -> tuple[bool, float]:

@@ -10,6 +10,7 @@ from torch_ap import plot
 from torch_ap.core.base.class_names import label_names
 from torch_ap.curves import Curve
 from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
+from torch_ap.detection.errors.loss_per_image import loss_per_image
 from torch_ap.detection.inference.resampled import mean_and_class_intervals
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
@@ -20,7 +21,19 @@ from torch_ap.inference.record import Interval
 from torch_ap.plot.bars import Bar
 from torch_ap.plot.given import with_kind
 from torch_ap.reports import cautions
-from torch_ap.reports.content import NAN, Cell, Content, Picture, Section, Table, sorted_table
+from torch_ap.reports.content import (
+    FORMS,
+    LOSS,
+    LOSS_TEXT,
+    NAN,
+    Cell,
+    Content,
+    Picture,
+    Section,
+    Table,
+    loss_shares,
+    sorted_table,
+)
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
@@ -72,6 +85,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics))
         sections.append(_class_table(by_system, next(iter(intervals.values()))[1], iou, options))
+        sections += _image_section(metric)
     with metric._all_ranks():
         columns = metric._columns()
     return Content(
@@ -191,13 +205,34 @@ def _bars(metric: Any, interval: Interval, labels: Tensor, options: ReportOption
     return {with_kind(metric, name): Bar(*row) for name, row in zip(names, rows, strict=True)}
 
 
+def _image_section(metric: Any) -> list[Section]:
+    """Return the table of images, worst first."""
+    at = metric._matches_at(None, None, {})
+    loss = loss_per_image(at)
+    if loss is None or getattr(metric._settings, "average", "macro") == "micro":
+        return []
+    table = {name: x.tolist() for name, x in metric.per_image().items()}
+    shares = (loss / loss.sum()).tolist()
+    columns = [list(map(str, table["image"])), shares, *(table[x] for x in ("ap", "f1", "missed", "fp", "tp"))]
+    head = ["image", LOSS, "AP", "F1", "missed", "false", "found"]
+    rows = list(zip(*columns, strict=True))
+    shown, omitted = sorted_table(head, rows, "images", FORMS, order=(LOSS, "descending"))
+    text = (
+        f"The {LOSS} is the part of 1 minus mean AP that the false detections and missed objects of an image explain, "
+        "over all IoU thresholds; all parts add up to it. AP is the mean AP of the image alone. F1 and the counts are "
+        f"of detections with any score, at IoU {at.iou_threshold:g}. {omitted}"
+    )
+    return [Section("All images", [text.strip(), shown])]
+
+
 def _class_table(
     by_system: Mapping[str, Sequence[Curve]], interval: Interval, iou: float, options: ReportOptions
 ) -> Section:
     """Return the table of all classes."""
     curves, *others = by_system.values()
     columns = [x[: len(curves)].tolist() for x in (interval.estimate, interval.low, interval.high)]
-    head = ["class", "AP", "low", "high", f"AP at IoU {iou:g}"]
+    columns.insert(1, loss_shares(columns[0]))
+    head = ["class", "AP", LOSS, "low", "high", f"AP at IoU {iou:g}"]
     head += [f"the same of {options.systems[1]}", "difference"] if others else []
     theirs = {x.name: float(x.average_precision) for x in others[0]} if others else {}
     rows: list[list[Cell]] = []
@@ -206,10 +241,9 @@ def _class_table(
         compared = [other, ap - other] if others else []
         rows.append([curve.name, *numbers, ap, *compared, int(curve.m), len(curve.thresholds), *best_f1(curve)])
     head += ["ground truths", "detections", *BEST_F1]
-    forms = {"at score": ".4g", "difference": "+.3f"}
-    table, omitted = sorted_table(head, rows, "classes", forms, opens="thresholds")
+    table, omitted = sorted_table(head, rows, "classes", FORMS, opens="thresholds")
     text = (
         f"AP is over all IoU thresholds, low and high its {options.level} interval over images. "
-        f"best F1 is the highest F1 at IoU {iou:g}, with its threshold, precision and recall. {omitted}"
+        f"best F1 is the highest F1 at IoU {iou:g}, with its threshold, precision and recall. {LOSS_TEXT} {omitted}"
     )
     return Section("All classes", [text.strip(), table])

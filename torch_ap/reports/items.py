@@ -12,7 +12,7 @@ from torch_ap.core.base.messages import raise_invalid
 from torch_ap.curves import Curve
 from torch_ap.plot.bars import IntervalOptions, class_bars
 from torch_ap.reports import cautions
-from torch_ap.reports.content import Cell, Content, Section, sorted_table
+from torch_ap.reports.content import FORMS, LOSS, LOSS_TEXT, Cell, Content, Section, loss_shares, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.thresholds import cuts_of_all, cuts_of_curve
@@ -114,8 +114,13 @@ def _class_table(
         for row, curve in zip(rows, others[0], strict=True):
             ap = float(curve.average_precision)
             row[2:2] = [ap, float(row[1]) - ap]
-    table, omitted = sorted_table(head, rows, units[1], {"at score": ".4g", "difference": "+.3f"}, opens="thresholds")
+    if metric.average in ("macro", "none", None):
+        head.insert(2, LOSS)
+        for row, share in zip(rows, loss_shares([float(row[1]) for row in rows]), strict=True):
+            row.insert(2, share)
+    table, omitted = sorted_table(head, rows, units[1], FORMS, opens="thresholds")
     text = "Each has its own ranking. best F1 is the highest F1, with its threshold, precision and recall."
+    text = f"{text} {LOSS_TEXT}" if LOSS in head else text
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), table])
 
 

@@ -9,10 +9,24 @@ from torch import Tensor
 
 from torch_ap import plot
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.ranking import segments
+from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.functional import QueryCurve
 from torch_ap.reports import cautions
-from torch_ap.reports.content import AS_NUMBERS, Cell, Content, Part, Picture, Section, Table, sorted_table
+from torch_ap.reports.content import (
+    AS_NUMBERS,
+    FORMS,
+    LOSS,
+    LOSS_TEXT,
+    Cell,
+    Content,
+    Part,
+    Picture,
+    Section,
+    Table,
+    loss_shares,
+    sorted_table,
+)
+from torch_ap.reports.depths import depth_widget
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.retrieval.curve import mean_curve
 from torch_ap.retrieval.measures import words
@@ -43,24 +57,27 @@ def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
     with metric._all_ranks():
         table = _PerQuery(metric)
         texts = _warnings(metric, table)
+    has_loss = bool(metric.higher_is_better) and metric.aggregation == "mean" and not bool((table.values > 1).any())
     return Content(
         head,
         convention=words.describe_over_queries(measure, metric.aggregation),
         facts={"queries": len(table.queries), "items": int(table.n.sum()), "relevant": int(table.m.sum())},
         warnings=texts,
-        sections=[*sections, _query_table(table, options, name)],
+        sections=[*sections, *_query_sections(table, options, name, has_loss=has_loss)],
     )
 
 
 class _PerQuery:
-    """Id, value, items and relevant items of each query that counts."""
+    """Id, value, ranking, items and relevant items of each query that counts."""
 
     def __init__(self, metric: QueryMetric) -> None:
         rankings = metric._ranked()
         values = metric._settings.per_query(rankings)
         order = torch.argsort(rankings.queries)
         self.queries, self.values = values.queries[values.counted], values.values[values.counted]
-        self.n, self.m = (x[order][values.counted].long() for x in (rankings.curve.n, rankings.curve.m))
+        each, places = hit_curve.split(rankings.curve), order[values.counted].tolist()
+        self.curve = hit_curve.join([each[place] for place in places]) if places else rankings.curve
+        self.n, self.m = (x[places].long() for x in (rankings.curve.n, rankings.curve.m))
 
 
 def _curve(metric: QueryMetric) -> QueryCurve:
@@ -98,23 +115,30 @@ def _curve_sections(curves: Mapping[str, QueryCurve]) -> list[Section]:
     ]
 
 
-def _query_table(table: _PerQuery, options: ReportOptions, name: str) -> Section:
-    """Return the quantiles of the values, and the values of all queries."""
+def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_loss: bool) -> list[Section]:
+    """Return the depths of the rankings, the quantiles of the values, and the values of all queries."""
     values, defined = table.values, table.values[~torch.isnan(table.values)]
     head, columns = ["query", name], [_query_names(table.queries, options.names), values.tolist()]
+    if has_loss:
+        head, columns = [*head, LOSS], [*columns, loss_shares(values.tolist())]
     if options.other is not None:
         with options.other._all_ranks():
-            others = _PerQuery(options.other).values
+            other = _PerQuery(options.other)
+        others = other.values
         columns += [others.tolist(), (values - others).tolist()]
         head += [f"{name} of {options.systems[1]}", "difference"]
     columns += [table.n.tolist(), table.m.tolist()]
     rows = list(zip(*columns, strict=True))
-    queries, omitted = sorted_table([*head, "items", "relevant"], rows, "queries", {"difference": "+.3f"})
-    parts: list[Part] = []
+    queries, omitted = sorted_table([*head, "items", "relevant"], rows, "queries", FORMS, opens="depths")
+    curves = options.per_system(table.curve, lambda: other.curve)
+    shown = [(key, str(row[0])) for key, row in zip(queries.keys, queries.rows, strict=True)]
+    depths = depth_widget(curves, shown, [], options)
+    parts: list[Part] = [LOSS_TEXT] if has_loss else []
     if len(defined):
         quantiles: list[Cell] = torch.quantile(defined, defined.new_tensor(list(_SPREAD.values()))).tolist()
         parts.append(Table(list(_SPREAD), [quantiles]))
-    return Section("All queries", [*parts, *([omitted] if omitted else []), queries])
+    sections = [Section("All queries", [*parts, *([omitted] if omitted else []), queries])]
+    return sections if depths is None else [Section("Depth of the ranking", [depths]), *sections]
 
 
 def _query_names(queries: Tensor, names: Mapping[int, str] | Sequence[str] | None) -> list[str]:

@@ -12,6 +12,7 @@
  *   page.create(tag, attributes, ...children)   a new element; texts are never read as HTML
  *   page.chart(parent, options)                 a chart to hover over and zoom, see below
  *   page.number(x), page.score(x)               texts of a number and of a threshold
+ *   page.table(heads, rows)                     a new table of texts
  *   page.onScheme(redraw)                       calls redraw when light and dark change
  *
  * Any <table class="sortable"> sorts by its heads; from 8 rows on it can be searched and filtered. A column is a column of
@@ -51,6 +52,13 @@ const page = (() => {
   }
 
   // -- tables
+
+  /* Return a new table, with a head of each row. */
+  function table(heads, rows) {
+    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map(x => create(x ? "th" : "td", x ? {scope: "col"} : {}, x)))),
+      create("tbody", {}, ...rows.map(([name, ...cells]) => create("tr", {},
+        create("th", {scope: "row", class: "text"}, name), ...cells.map(x => create("td", {}, x))))));
+  }
 
   function cellKey(row, column) {
     const cell = row.cells[column], value = cell.dataset.value;
@@ -252,5 +260,5 @@ const page = (() => {
     document.querySelectorAll("table[data-opens]").forEach(openable);
   });
 
-  return {chart, color, create, number, onScheme, open, register, score};
+  return {chart, color, create, number, onScheme, open, register, score, table};
 })();

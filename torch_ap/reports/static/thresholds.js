@@ -1,7 +1,7 @@
 "use strict";
 /* The slider over score thresholds: its numbers, confusion matrix and curves move together. */
 page.register("thresholds", (element, data) => {
-  const {create, number, score} = page, [system, other] = data.systems;
+  const {create, number, score, table} = page, [system, other] = data.systems;
   const precision = (x, i) => x.tp[i] / (x.tp[i] + x.fp[i]);
   const f1 = (x, m, i) => 2 * x.tp[i] / (x.tp[i] + x.fp[i] + m);
   let ranking, place, curves;
@@ -93,12 +93,6 @@ page.register("thresholds", (element, data) => {
       `${other} at the same recall or the next: precision ${precision(same, j).toFixed(3)}, score ≥ ${score(same.t[j])}.`;
     curves[0].mark([{x: values[1], y: values[0]}]);
     curves[1].mark([{x: t[i], y: values[2]}]);
-  }
-
-  function table(heads, rows) {
-    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map(x => create(x ? "th" : "td", x ? {scope: "col"} : {}, x)))),
-      create("tbody", {}, ...rows.map(([name, ...cells]) => create("tr", {},
-        create("th", {scope: "row", class: "text"}, name), ...cells.map(x => create("td", {}, x))))));
   }
 
   element.querySelectorAll("figure").forEach(x => x.classList.add("printed"));

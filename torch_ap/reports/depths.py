@@ -1,0 +1,89 @@
+"""The widget with a slider over the depth k of rankings: precision, recall and F1 of all queries, and of one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch_ap.core.measures.counts import counts_at_rank
+from torch_ap.core.ranking import hit_curve
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.queries import mean_interval
+from torch_ap.reports.content import Part, Widget
+from torch_ap.reports.estimates import ReportOptions
+
+_EVERY, _RATIO, _MOST = 20, 1.15, 1000  # every depth up to 20, then steps of 15%, up to 1,000
+_DIGITS = 4
+
+
+def depth_widget(
+    systems: Mapping[str, HitCurve],
+    shown: Sequence[tuple[int, str]],
+    parts: Sequence[Part],
+    options: ReportOptions,
+) -> Widget | None:
+    """Return the widget; None without a query with relevant items.
+
+    Args:
+        systems: the rankings of each system by name, (Q,) in the same order in each.
+        shown: place and name of each query whose ranking the reader can open.
+        parts: content without JavaScript.
+        options: arguments of the report.
+    """
+    curves = {name: hit_curve.drop_groups_without_hits(x) for name, x in systems.items()}
+    first = next(iter(curves.values()))
+    deepest = min(_MOST, int(first.n.max()) if len(first.n) else 0)
+    if not deepest or not bool((first.m > 0).any()):
+        return None
+    depths = _depths(deepest)
+    return Widget(
+        "depths",
+        {
+            "k": depths,
+            "level": options.level,
+            "counted": int((first.m > 0).sum()),
+            "systems": [
+                {
+                    "name": name if len(curves) > 1 else "",
+                    "means": _means(x, depths, options),
+                    "queries": _queries(x, shown, deepest),
+                }
+                for name, x in curves.items()
+            ],
+            "names": {str(place): name for place, name in shown},
+        },
+        parts,
+    )
+
+
+def _depths(deepest: int) -> list[int]:
+    """Return the depths of the slider, ascending, with the last one."""
+    depths = list(range(1, min(_EVERY, deepest) + 1))
+    while depths[-1] < deepest:
+        depths.append(min(deepest, round(depths[-1] * _RATIO)))
+    return depths
+
+
+def _means(curve: HitCurve, depths: Sequence[int], options: ReportOptions) -> dict[str, list[list[float]]]:
+    """Return mean, low and high end of precision, recall and F1 over the queries with relevant items, by depth."""
+    kept = curve.m > 0
+    columns: dict[str, list[list[float]]] = {}
+    for k in depths:
+        counts = counts_at_rank(curve, k, ties="expected")
+        for name, values in (("precision", counts.precision), ("recall", counts.recall), ("F1", counts.f_beta(1.0))):
+            interval = mean_interval(values[kept].clamp(0, 1), confidence_level=options.confidence_level)
+            ends = (interval.estimate, interval.low, interval.high)
+            columns.setdefault(name, []).append([round(float(x), _DIGITS) for x in ends])
+    return {name: [list(column) for column in zip(*rows, strict=True)] for name, rows in columns.items()}
+
+
+def _queries(curve: HitCurve, shown: Sequence[tuple[int, str]], deepest: int) -> dict[str, dict[str, Any]]:
+    """Return the ranking of each query as ends, hits and items of its groups of tied items that contain a hit."""
+    ends, hits, items = (x.tolist() for x in (curve.items_above + curve.items, curve.hits, curve.items))
+    offsets, n, m = curve.offsets.tolist(), curve.n.tolist(), curve.m.tolist()
+    rows = {}
+    for place, _ in shown:
+        span = [i for i in range(offsets[place], offsets[place + 1]) if ends[i] - items[i] < deepest]
+        row: dict[str, Any] = {"n": n[place], "m": m[place], "end": [ends[i] for i in span]}
+        if any(items[i] > 1 for i in span):
+            row |= {"hits": [hits[i] for i in span], "items": [items[i] for i in span]}
+        rows[str(place)] = row
+    return rows
