@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 
+pytest.register_assert_rewrite("tests.support.pages")
 gc.disable()  # imported modules and collected tests stay; garbage collection among them takes a seventh of both times
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited by the processes that tests start
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # for ranx: compilation takes longer than its few queries

@@ -46,10 +46,9 @@ def main() -> None:
     for page in sorted((ROOT / "docs").glob("*.md")):
         names: dict[str, object] = {}
         steps = list(blocks(page))
-        if not any(path for _, _, path in steps):
-            continue
+        last = max((place for place, (_, _, path) in enumerate(steps) if path), default=-1)
         with mpl.rc_context(STYLE | PAGE_STYLES.get(page.stem, {})):
-            for _, code, path in steps:
+            for _, code, path in steps[: last + 1]:
                 exec(code, names)
                 if path:
                     current_figure().savefig(path, metadata={"Date": None})

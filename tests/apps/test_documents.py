@@ -2,17 +2,16 @@
 
 import inspect
 import re
-import shlex
 from importlib.metadata import version
 
 import pytest
 from matplotlib import pyplot
 
 import torch_ap.inference
+from tests.support.pages import execute, printed
 from tests.support.paths import ROOT
 from tools.pictures import blocks
 from torch_ap.classification import item_sample
-from torch_ap.cli import main
 from torch_ap.detection.inference.resampled import METHODS as UNIT_METHODS
 from torch_ap.detection.inference.resampled import image_interval
 from torch_ap.detection.metrics import image_sample
@@ -42,41 +41,21 @@ COVERAGE = (ROOT / "benchmarks" / "coverage.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def printed(block):
-    """Return the output in the comments of a block: after the call, or in the lines below it."""
-    found = (re.match(r"(?:print\(.*\)\s+)?# (.*)", line) for line in block.splitlines())
-    return [match[1] for match in found if match]
-
-
-def _rounded(text):
-    """Round numbers of full precision to ten digits: the last digits of a quantile depend on the version of SciPy."""
-    return [re.sub(r"\b\d\.\d{12,}\b", lambda match: f"{float(match[0]):.10g}", line) for line in text.splitlines()]
-
-
 DETECTION = ("detection", "detection_errors", "detection_shapes")
 SLOW = ("lightning", "switching")  # require other packages
+ELSEWHERE = ("runs",)  # tests of the loggers execute the page
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(x, id=x.stem, marks=[pytest.mark.slow] * (x.stem in SLOW)) for x in PAGES]
+    "page",
+    [pytest.param(x, id=x.stem, marks=[pytest.mark.slow] * (x.stem in SLOW)) for x in PAGES if x.stem not in ELSEWHERE],
 )
 def test_pages_reproduce_their_output_and_figures(page, capsys, tmp_path, monkeypatch):
     """Run the Python blocks of a page in order, with the names of earlier blocks, and terminal blocks as commands."""
     if page.stem == "switching" and version("torchmetrics") < "1.9":
         pytest.skip("the page shows what torchmetrics 1.9 gives: older ones define AP of one query in another way")
     monkeypatch.chdir(tmp_path)
-    names = {}
-    for kind, block, picture in blocks(page):
-        if kind == "python":
-            exec(block, names)
-            assert capsys.readouterr().out.splitlines() == printed(block)
-        else:
-            command, *lines = block.splitlines()
-            main.main(shlex.split(command.removeprefix("$ torch-ap ")))
-            said = capsys.readouterr()
-            assert _rounded(said.err + said.out) == _rounded("\n".join(lines))
-        assert len(pyplot.get_fignums()) == (picture is not None)
-        pyplot.close("all")
+    execute(page, capsys)
 
 
 def test_output_of_a_block_is_read_after_calls_and_below_loops():

@@ -711,6 +711,7 @@ def drawable(name):
         "confusion_matrix": detector,
         "error_costs": detector,
         "query_differences": lambda: [run(2), run(1)],
+        "epochs": lambda: inference.best_of(torch.stack([ranking(50, x)[0] for x in (0, 1)]), ranking(50)[1]),
     }
     return others.get(name, lambda: functional.binary_curve(*ranking(50)))()
 

@@ -8,7 +8,7 @@ from torch_ap.cli import gates, table_inputs
 from torch_ap.cli.detectors import system_names
 from torch_ap.cli.notes import emit, file_name
 from torch_ap.cli.progress import resampling_options
-from torch_ap.cli.table_inputs import Inputs, metric_of
+from torch_ap.cli.table_inputs import Inputs, metric_of, metrics_of_systems
 from torch_ap.cli.table_intervals import gates_of_table
 from torch_ap.reports import report
 
@@ -16,6 +16,8 @@ from torch_ap.reports import report
 def run(args: argparse.Namespace) -> int:
     """Read, measure, write the page and print its path."""
     args.measures = [args.measure]
+    if args.best and args.baseline is not None:
+        raise ValueError("--baseline has no meaning with --best")
     inputs = table_inputs.read(args)
     tested = gates_of_table(args, inputs)
     gates.decide(tested, args.confidence_level)
@@ -26,13 +28,14 @@ def run(args: argparse.Namespace) -> int:
 def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None = None) -> Path:
     """Write the page on the first measure."""
     measure, columns, baseline = inputs.measures[0], inputs.columns, inputs.baseline
+    metric = metrics_of_systems(args, measure, columns) if args.best else metric_of(args, measure, columns)
     if columns.group is None and not measure.formula.is_average_precision:
         raise ValueError(f"a report of one ranking is of ap, ap@k or interpolated ap, not of {measure.name}")
-    names: dict[str, Any] = {"class_names": args.preds} if len(args.preds) > 1 else {}
-    if columns.group is not None:
+    names: dict[str, Any] = {"class_names": args.preds} if len(args.preds) > 1 and not args.best else {}
+    if columns.group is not None and not args.best:
         names = {"query_names": list(inputs.table.groups)}
     return report(
-        metric_of(args, measure, columns),
+        metric,
         path,
         other=None if baseline is None else metric_of(args, measure, baseline),
         system_names=system_names(args.file if table_inputs.is_file(args.baseline) else args.preds[0], args.baseline),

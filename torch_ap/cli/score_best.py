@@ -2,12 +2,10 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from torch_ap.cli import table_inputs
+from torch_ap.cli import report, table_inputs
 from torch_ap.cli.notes import file_name, to_option_names
-from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number, reason_lines
 from torch_ap.inference import BestSystem, best_of_metrics
 
@@ -16,19 +14,14 @@ _NUMBERS = ("value", "corrected", "optimism", "low", "high")
 
 def evaluate(args: argparse.Namespace) -> "BestReport":
     """Read the columns, and return the best system of each measure."""
-    measures, table = table_inputs.prepare(args)
-    with Bar(args.file) as bar:
-        columns = table.read(bar)
-    if columns.preds.ndim != 2 or columns.preds.shape[1] != len(args.preds):
-        raise ValueError(f"{args.file}: --best needs columns of numbers as --preds, not of lists")
+    measures, table, columns, _ = inputs = table_inputs.read(args)
     results = {}
     for measure in measures:
-        systems = {
-            name: table_inputs.metric_of(args, measure, replace(columns, preds=columns.preds[:, place]))
-            for place, name in enumerate(args.preds)
-        }
+        systems = table_inputs.metrics_of_systems(args, measure, columns)
         level = args.confidence_level
         results[measure.name] = best_of_metrics(systems, confidence_level=level, reference=args.baseline)
+    if args.report is not None:
+        report.write(args, inputs, args.report)
     level = 1 if args.relevance_level is None else args.relevance_level
     positive = int((columns.target >= level).sum())
     return BestReport(

@@ -122,7 +122,7 @@ def _check_options(args: argparse.Namespace) -> None:
         ),
         (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
         (args.best or weights_column(args) is not None, ("suspicious_labels",), "with --best or weights"),
-        (args.best, ("report", "fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
+        (args.best, ("fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
@@ -273,6 +273,16 @@ def _check_clusters(args: argparse.Namespace, table: tables.Table, columns: Colu
     if len(repeated):
         name = short_repr(list(table.groups)[int(pairs[repeated[0], 0])])
         raise ValueError(f"{args.file}: all rows of a group must have one cluster (--cluster), group {name} has two")
+
+
+def metrics_of_systems(args: argparse.Namespace, measure: Measure, columns: Columns) -> dict[str, Any]:
+    """Return the metric of each column of scores with ``--best``, by name."""
+    if columns.preds.ndim != 2 or columns.preds.shape[1] != len(args.preds):
+        raise ValueError(f"{args.file}: --best needs columns of numbers as --preds, not of lists")
+    return {
+        name: metric_of(args, measure, replace(columns, preds=columns.preds[:, place]))
+        for place, name in enumerate(args.preds)
+    }
 
 
 def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, average: str = "macro") -> Any:

@@ -106,17 +106,29 @@ def add_report(subparsers: Subparsers) -> None:
         epilog="Examples:\n"
         "  torch-ap report predictions.csv --preds score --target label\n"
         "  torch-ap report predictions.parquet --preds new --target label --baseline old -o week12.html\n"
-        "  torch-ap report ranked.jsonl --preds score --target relevant --group query -m map@10 -o queries.md",
+        "  torch-ap report ranked.jsonl --preds score --target relevant --group query -m map@10 -o queries.md\n"
+        "  torch-ap report epochs.csv --preds epoch1 epoch2 epoch3 --target label --best -o training.html",
     )
     _add_columns(parser)
     parser.option("-m --measure", "a measure of torch-ap score (default: ap)", default="ap", metavar="MEASURE")
     text = "path of the page: .html, or .md for Markdown without pictures (default: report.html)"
     parser.option("-o --output", text, type=page_path, default="report.html", metavar="PATH")
     parser.option("--title", "title of the page (default: name of FILE)")
+    text = "treat the columns of --preds as epochs of a training: all values, and the best one without its optimism"
+    parser.flag("--best", text)
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
-    absent = ("bins", "per_group", "per_class", "report", "prevalence", "sampling_weights", "suspicious_labels")
-    parser.set_defaults(**dict.fromkeys(absent), best=False)
+    absent = (
+        "bins",
+        "interval",
+        "per_group",
+        "per_class",
+        "report",
+        "prevalence",
+        "sampling_weights",
+        "suspicious_labels",
+    )
+    parser.set_defaults(**dict.fromkeys(absent))
 
 
 def add_explain(subparsers: Subparsers) -> None:

@@ -11,6 +11,7 @@ per_class                     AP of each class as bars with intervals, sorted
 iou_thresholds                AP of detectors over IoU thresholds and area ranges
 confusion_matrix              confusion of a detector between classes
 error_costs                   cost of each kind of error of a detector
+epochs                        values of a training over epochs, and the best epoch without its optimism
 query_differences             one run minus another, query by query
 average_precision_rectangles  the terms of AP as rectangles
 ============================  ======================================================================================
@@ -25,6 +26,7 @@ from torch_ap.core.base.deprecated import former_names
 from torch_ap.plot.bars import per_class
 from torch_ap.plot.confusion import confusion_matrix
 from torch_ap.plot.detection import iou_thresholds
+from torch_ap.plot.epochs import epochs
 from torch_ap.plot.error_costs import error_costs
 from torch_ap.plot.over_depth import hit_curve
 from torch_ap.plot.over_recall import precision_recall
@@ -36,6 +38,7 @@ from torch_ap.plot.rectangles import average_precision_rectangles
 __all__ = [
     "average_precision_rectangles",
     "confusion_matrix",
+    "epochs",
     "error_costs",
     "f_beta_thresholds",
     "hit_curve",

@@ -142,7 +142,7 @@ class Content:
     warnings: Sequence[str]
     sections: Sequence[Section]
     title: str = ""
-    systems: tuple[str, str] = ("", "")
+    systems: tuple[str, ...] = ()
     source: str = ""
 
 

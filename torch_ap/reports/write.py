@@ -17,8 +17,9 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.inference.best_epoch import BestOf
 from torch_ap.inference.resampling import Resampling
-from torch_ap.reports import cautions, detections, embeddings, html_page, items, markdown_page, queries
+from torch_ap.reports import cautions, detections, embeddings, html_page, items, markdown_page, queries, runs
 from torch_ap.reports.content import Content
 from torch_ap.reports.estimates import ReportOptions
 from torch_ap.retrieval.metrics.embeddings import EmbeddingMAP
@@ -36,7 +37,7 @@ _NAMES = ("this system", "the other")
 
 @renamed_keywords(batch="chunk_size")
 def report(
-    metric: RankingMetric,
+    metric: RankingMetric | runs.Run,
     path: str | os.PathLike[str],
     *,
     other: RankingMetric | None = None,
@@ -58,6 +59,8 @@ def report(
 
     Args:
         metric: an updated metric of this package. Every process of a group must call this function; the first writes.
+            For the epochs of a training: a :class:`torch_ap.BestOf`, or one metric per epoch in a list or in a dict by
+            name. The report then has the values of all epochs, and the best one without its optimism.
         path: path of the file: ".html" (or ".htm") for a page that needs no network and can be printed (extra:
             ``plot``), ".md" for Markdown without pictures. An existing file is replaced.
         other: metric of a second system, with the same class, settings and data; see the method ``compare``.
@@ -100,9 +103,12 @@ def report(
     level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     has_queries = isinstance(metric, QueryMetric)
-    unused, names = ("class_names", class_names) if has_queries else ("query_names", query_names)
-    if names is not None:
-        raise_invalid(unused, f"must be None for a {type(metric).__name__}", names)
+    unused = {"class_names": class_names, "query_names": query_names}
+    if isinstance(metric, RankingMetric):
+        unused.pop("query_names" if has_queries else "class_names")
+    for name, names in unused.items():
+        if names is not None:
+            raise_invalid(name, f"must be None for a {type(metric).__name__}", names)
     names = query_names if has_queries else class_names
     content = _content(metric, ReportOptions(other, system_names, level, resampling, names), title)
     distributed = torch.distributed
@@ -116,8 +122,13 @@ def report(
 
 def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
     """Check the arguments that do not depend on a result."""
-    if not isinstance(metric, tuple(_CONTENTS)):
-        raise_invalid("metric", "must be a metric of torch_ap that has an interval", type(metric).__name__, TypeError)
+    metrics = [] if isinstance(metric, BestOf) else runs.metrics_of(metric)
+    for system in metrics:
+        if not isinstance(system, tuple(_CONTENTS)):
+            rule = "must be a metric of torch_ap that has an interval, or several of them, one for each epoch"
+            raise_invalid("metric", rule, type(system).__name__, TypeError)
+    if other is not None and not isinstance(metric, RankingMetric):
+        raise_invalid("other", "must be None for several epochs", type(other).__name__)
     if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
         raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
     if path.suffix.lower() not in _FORMS:
@@ -129,7 +140,7 @@ def _check(metric: object, path: Path, other: object, system_names: Any) -> None
     is_pair = isinstance(system_names, tuple | list) and len(system_names) == 2 and len(set(system_names)) == 2
     if not is_pair or not all(isinstance(x, str) and x for x in system_names):
         raise_invalid("system_names", "must be two different names", system_names)
-    for name, system in (("metric", metric), ("other", other)):
+    for name, system in (*(("metric", x) for x in metrics), ("other", other)):
         if isinstance(system, RankingMetric) and not system.update_called:
             raise ValueError(f"`{name}` must have been updated: it contains nothing to report")
 
@@ -138,15 +149,18 @@ def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:
     """Return the content with title, names and all warnings, including warnings of the metric."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        content_of = next(x for kind, x in _CONTENTS.items() if isinstance(metric, kind))
+        content_of = next((x for kind, x in _CONTENTS.items() if isinstance(metric, kind)), runs.content_of)
         content = content_of(metric, options)
-    texts = [*content.warnings, *(cautions.chance(content.headline) if metric.higher_is_better else [])]
+    texts = [
+        *content.warnings,
+        *(cautions.chance(content.headline) if getattr(metric, "higher_is_better", True) else []),
+    ]
     texts += [str(x.message) for x in caught if issubclass(x.category, UserWarning)]
     system = "" if options.systems == _NAMES else f" of {options.systems[0]}"
     return replace(
         content,
         title=title or f"Report: {content.headline.name}{system}",
-        systems=options.systems,
+        systems=content.systems or options.systems,
         warnings=list(dict.fromkeys(texts)),
-        source=repr(metric),
+        source=content.source or repr(metric),
     )
