@@ -528,6 +528,7 @@ def test_metrics_without_a_summary_have_a_row():
     assert set(NO_SUMMARY) <= set(METRICS)
 
 
+@pytest.mark.filterwarnings("ignore:`groups`. [0-9]+ groups with:UserWarning")
 @each("which", list(METRICS))
 def test_summaries_are_named_by_the_metric(which):
     row = METRICS[which]

@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
+import torch_ap
 from torch_ap import MeanAveragePrecision
-from torch_ap.inference.record import logit, student_quantile
+from torch_ap.inference import best_of_metrics
+from torch_ap.inference.record import holm, logit, student_quantile
 
 _IMAGES, _VIDEOS = 36, 12
 
@@ -134,3 +136,59 @@ def test_slices_have_the_numbers_of_their_images():
         for name in ("estimate", "low", "high", "standard_error"):
             assert getattr(found, name)[place] == getattr(expected, name)
         assert compared.p_value[place] == alone.compare(alone_other, groups=groups).p_value
+
+
+def test_groups_of_update_are_those_of_the_argument():
+    preds, target = draw(0, 8.0)
+    others = [{**x, "scores": x["scores"].flip(0)} for x in preds]
+    videos = [image % _VIDEOS for image in range(_IMAGES)]
+    mapping = dict(enumerate(videos))
+
+    def metric_with_groups(preds, method="update"):
+        metric = MeanAveragePrecision()
+        for part in (slice(10), slice(10, _IMAGES)):
+            getattr(metric, method)(preds[part], target[part], groups=videos[part])
+        return metric
+
+    metric, other, plain = metric_with_groups(preds), metric_with_groups(others), metric_of(preds, target)
+    wanted = plain.confidence_interval(groups=mapping)
+    assert metric.confidence_interval() == wanted
+    assert metric.confidence_interval(groups=dict.fromkeys(range(_IMAGES), 0)).low.isnan()
+    assert metric.compare(other) == metric.compare(other, groups=mapping)
+    assert metric.confidence_interval(per_class=True) == plain.confidence_interval(per_class=True, groups=mapping)
+    with pytest.raises(ValueError, match="`other` must have been updated with the same `groups`"):
+        metric.compare(plain)
+    assert torch_ap.load(metric.to_bytes()).confidence_interval() == wanted
+    assert metric_with_groups(preds, "forward").confidence_interval() == wanted
+    metric.reset()
+    metric.update(preds, target)
+    assert metric.confidence_interval() == plain.confidence_interval()
+    with pytest.raises(ValueError, match="`groups` must be given in every update or in none"):
+        metric.update(preds, target, groups=videos)
+    with pytest.raises(ValueError, match="`groups` must be one per image"):
+        MeanAveragePrecision().update(preds, target, groups=videos[1:])
+
+
+def test_groups_of_repeated_images_are_those_of_the_first_copy():
+    preds, target = draw(1, 8.0)
+    videos, ids = [image % _VIDEOS for image in range(_IMAGES)], list(range(_IMAGES))
+    metric = MeanAveragePrecision()
+    metric.update(preds, target, sample_ids=ids, groups=videos)
+    metric.update(preds[:2], target[:2], sample_ids=ids[:2], groups=[70, 71])
+    assert metric.confidence_interval() == metric_of(preds, target).confidence_interval(groups=dict(enumerate(videos)))
+
+
+def test_groups_select_the_best_of_several():
+    preds, target = draw(2, 8.0)
+    metrics = {}
+    for name in ("a", "b", "c"):
+        scores = torch.Generator().manual_seed(ord(name))
+        changed = [{**x, "scores": torch.rand(2, generator=scores)} for x in preds]
+        metrics[name] = MeanAveragePrecision()
+        metrics[name].update(changed, target, groups=[image % _VIDEOS for image in range(_IMAGES)])
+    found = best_of_metrics(metrics)
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    p = torch.stack([metrics[x].compare(metrics[y]).p_value for x, y in pairs])
+    adjusted = [found.adjusted_p_value[x][y] for x, y in ((0, 1), (0, 2), (1, 2))]
+    # of sums in another order
+    torch.testing.assert_close(torch.stack(adjusted), holm(p), rtol=1e-6, atol=1e-9)

@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 from torchmetrics import MetricCollection
 
+import torch_ap
 from tests.support.tolerances import REORDERED
 from torch_ap import retrieval
 from torch_ap.functional import retrieval_average_precision
@@ -324,3 +325,105 @@ def test_on_cuda():
     assert all(x.device.type == "cuda" for x in found.values())
     torch.testing.assert_close({k: v.cpu() for k, v in found.items()}, here.summary())
     assert there.compare(there).p_value == 1
+
+
+GROUPS = {query: query // 2 for query in range(24)}
+
+
+def batches_of_groups(form, seed=0):
+    """Yield batches of 24 queries of 6 documents with the groups of the queries in one of three forms."""
+    generator = torch.Generator().manual_seed(seed)
+    preds = torch.rand(24, 6, generator=generator)
+    target = (torch.rand(24, 6, generator=torch.Generator().manual_seed(9)) < 0.4).long()
+    for part in (slice(10), slice(10, 24)):
+        queries = torch.arange(24)[part]
+        indexes = {} if form == "rows" else {"indexes": queries[:, None].expand(-1, 6)}
+        of_rows = torch.tensor([GROUPS[x] for x in queries.tolist()])
+        groups = {"rows": of_rows, "items": of_rows[:, None].expand(-1, 6)}
+        groups["dict"] = {x: GROUPS[x] for x in queries.tolist()}
+        yield {"preds": preds[part], "target": target[part], **indexes, "groups": groups[form]}
+
+
+def fed_with_groups(form, seed=0, metric=None):
+    metric = RetrievalMAP() if metric is None else metric
+    for batch in batches_of_groups(form, seed):
+        metric.update(**batch)
+    return metric
+
+
+@pytest.mark.parametrize("form", ["rows", "items", "dict"])
+def test_groups_of_update_are_those_of_the_argument(form):
+    metric, other, plain = fed_with_groups(form), fed_with_groups(form, 1), RetrievalMAP()
+    for batch in batches_of_groups(form):
+        plain.update(**{name: x for name, x in batch.items() if name != "groups"})
+    wanted = plain.confidence_interval(groups=GROUPS)
+    assert metric.confidence_interval() == wanted
+    assert metric.confidence_interval(method="t") != plain.confidence_interval(method="t")
+    assert metric.compare(other) == metric.compare(other, groups=GROUPS)
+    assert metric.compute() == plain.compute()
+    with pytest.raises(ValueError, match="`other` must have been updated with the same `groups`"):
+        metric.compare(plain)
+    loaded = torch_ap.load(metric.to_bytes())
+    assert loaded.confidence_interval() == wanted
+    halves = [RetrievalMAP(), RetrievalMAP()]
+    for half, batch in zip(halves, batches_of_groups(form), strict=True):
+        half.update(**batch)
+    assert torch_ap.merge(halves).confidence_interval() == wanted
+    forwarded = RetrievalMAP()
+    for batch in batches_of_groups(form):
+        forwarded(**batch)
+    assert forwarded.confidence_interval() == wanted
+    metric.reset()
+    for batch in batches_of_groups(form):
+        metric.update(**{name: x for name, x in batch.items() if name != "groups"})
+    assert metric.confidence_interval() == plain.confidence_interval()
+
+
+def test_groups_of_update_select_the_best_of_several():
+    from torch_ap.inference import best_of_metrics, best_of_per_query
+
+    metrics = {str(seed): fed_with_groups("rows", seed) for seed in range(3)}
+    found = best_of_metrics(metrics)
+    values = torch.stack([x.per_query()[1] for x in metrics.values()])
+    wanted = best_of_per_query(values, groups=[GROUPS[x] for x in range(24)], bounds=(0, 1))
+    # the values of per_query() are float32
+    torch.testing.assert_close(found.simultaneous_low, wanted.simultaneous_low, rtol=1e-5, atol=1e-6)
+
+
+def test_groups_and_repeated_rows():
+    metric = RetrievalMAP()
+    for batch in batches_of_groups("rows"):
+        size = len(batch["preds"])
+        ids = torch.arange(size) + (0 if size == 10 else 10)
+        metric.update(**batch, sample_ids=ids)
+    padded = {"preds": torch.rand(2, 6), "target": torch.zeros(2, 6).long(), "groups": [70, 71], "sample_ids": [0, 5]}
+    metric.update(**padded)
+    assert metric.confidence_interval() == fed_with_groups("rows").confidence_interval()
+
+
+def test_groups_that_contradict_each_other():
+    preds, target = torch.tensor([0.3, 0.2, 0.9, 0.1]), torch.tensor([1, 0, 1, 0])
+    indexes = torch.tensor([1, 1, 2, 2])
+    metric = RetrievalMAP()
+    with pytest.raises(ValueError, match="`groups` must be one per query, got 3 and 4 for query 1"):
+        metric.update(preds, target, indexes, groups=[3, 4, 5, 5])
+    with pytest.raises(ValueError, match="`groups` as a dict requires `indexes`"):
+        metric.update(preds[None], target[None], groups={0: 1})
+    with pytest.raises(ValueError, match="`groups` must be one per row"):
+        metric.update(preds[None], target[None], groups=[1, 2])
+    with pytest.raises(ValueError, match="`groups` must be a dict for `num_relevant` without items"):
+        metric.update(num_relevant={1: 3}, groups=[1])
+    with pytest.raises(TypeError, match="`groups"):
+        metric.update(preds, target, indexes, groups={1: "a", 2: 3})
+    metric.update(preds, target, indexes, groups={1: 3, 2: 4})
+    with pytest.raises(ValueError, match="`groups` must be given in every update or in none"):
+        metric.update(preds, target, indexes)
+    metric.update(num_relevant={3: 2})
+    with pytest.raises(ValueError, match="`groups` must contain every query, got none for 3"):
+        metric.confidence_interval()
+    metric.update(num_relevant={3: 2}, groups={3: 9})
+    with pytest.warns(UserWarning, match="3 groups"):
+        assert metric.confidence_interval().method == "t"
+    metric.update(preds, target, indexes, groups={1: 3, 2: 5})
+    with pytest.raises(ValueError, match=r"got 4 and 5 for query 2\. Call `reset\(\)`"):
+        metric.confidence_interval()

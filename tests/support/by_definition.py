@@ -318,7 +318,8 @@ DEFINITIONS: dict[str, Definition] = {
     "multilabel_micro_scores_weighted": weighted("micro"),
     **dict.fromkeys(
         ("query_map", "query_map_rows", "query_map_mask", "query_map_judged_rows", "query_map_judged_items",
-         "query_map_judged_queries", "query_map_ignored"),
+         "query_map_judged_queries", "query_map_ignored", "query_map_groups", "query_map_groups_of_queries",
+         "query_map_groups_of_rows"),
         over_queries(queries.average_precision),
     ),
     "query_map_graded": over_queries(queries.average_precision, level=2),
@@ -360,6 +361,7 @@ DEFINITIONS: dict[str, Definition] = {
     "lvis_matched": lvis,
     "coco_packed": coco,
     "coco_matched": coco,
+    "coco_groups": coco,
     "coco_extended": coco,
     "coco_micro": lambda drawn: coco(drawn, one_class=True),
     "coco_own_levels": coco_own_levels,

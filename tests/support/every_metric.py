@@ -123,6 +123,20 @@ def judged_queries(size, generator):
     return {**flat(size, generator), "num_relevant": {query * 10**9: 1000 + query for query in range(QUERIES + 1)}}
 
 
+def grouped_items(size, generator):
+    drawn = flat(size, generator)
+    return {**drawn, "groups": drawn["indexes"] % 7 - 3}
+
+
+def grouped_queries(size, generator):
+    return {**judged_queries(size, generator), "groups": {query * 10**9: query // 2 for query in range(QUERIES + 1)}}
+
+
+def grouped_rows(size, generator):
+    drawn = rows(size, generator)
+    return {**drawn, "groups": torch.randint(3, drawn["preds"].shape[:1], generator=generator)}
+
+
 def graded_rows(size, generator):
     drawn = rows(size, generator)
     return {**drawn, "target": torch.randint(4, drawn["preds"].shape, generator=generator)}
@@ -184,6 +198,11 @@ def _scene(size, generator):
 def images(size, generator):
     preds, target = _scene(size, generator)
     return {"preds": preds, "target": target}
+
+
+def grouped_images(size, generator):
+    drawn = images(size, generator)
+    return {**drawn, "groups": torch.arange(len(drawn["preds"])) % 2}
 
 
 def drawn_by(make, voc=False, **settings):
@@ -420,6 +439,9 @@ METRICS: dict[str, Row] = {
     "query_map_judged_rows": Row(torch_ap.RetrievalMAP, judged_rows),
     "query_map_judged_items": Row(torch_ap.RetrievalMAP, judged_items),
     "query_map_judged_queries": Row(torch_ap.RetrievalMAP, judged_queries, {"missing_queries": "skip"}),
+    "query_map_groups": Row(torch_ap.RetrievalMAP, grouped_items),
+    "query_map_groups_of_queries": Row(torch_ap.RetrievalMAP, grouped_queries, {"missing_queries": "skip"}),
+    "query_map_groups_of_rows": Row(torch_ap.RetrievalMAP, grouped_rows),
     "query_map_graded": Row(torch_ap.RetrievalMAP, graded_rows, {"relevance_level": 2}),
     "query_map_ignored": Row(torch_ap.RetrievalMAP, ignored_flat, {"ignore_index": -1}),
     "query_map_grouped_at_3": Row(
@@ -475,6 +497,7 @@ METRICS: dict[str, Row] = {
     "coco_masks": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "segm"}),
     "coco_boundary": Row(torch_ap.MeanAveragePrecision, masked_images, {"iou_type": "boundary"}),
     "coco_codes": Row(torch_ap.MeanAveragePrecision, coded_images, {"iou_type": "segm"}),
+    "coco_groups": Row(torch_ap.MeanAveragePrecision, grouped_images, IMAGES),
     "coco_matched": Row(torch_ap.MeanAveragePrecision, images, {**IMAGES, "match": "update", "class_metrics": True}),
     "coco_keypoints": Row(torch_ap.MeanAveragePrecision, poses, POSES),
     "coco_rotated": Row(torch_ap.MeanAveragePrecision, turned_boxes, ROTATED),

@@ -230,7 +230,11 @@ class SharedItems:
         return len(self.systems[0].counts) == len(self.systems[1].counts) and bool(np.array_equal(*self.places))
 
     def draw(self, measure: Callable[[HitCurve], Tensor], resampling: Resampling) -> Array:
-        """Return the measure in draws for the lower ends, for the upper ends, and without pseudo-items: (3, 2, B)."""
+        """Return the measure in draws for the lower ends, for the upper ends, and without pseudo-items.
+
+        Returns:
+            (3, 2, B, ...) for a measure of b weighted curves that returns (b, ...) values.
+        """
         size = len(self.counts)
 
         def evaluate(rngs: list[np.random.Generator]) -> Array:

@@ -5,10 +5,10 @@ and in any batch. *Rows*: each row is one complete query; queries are numbered i
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch_ap.core.metric import samples
 from torch_ap.core.ranking import few_items, segments
 
 NOT_COUNTED, NOT_RANKED = 2, 4
+QueryGroups: TypeAlias = Tensor | Sequence[int] | Mapping[int, int] | None
 _EXACT = 256  # every float dtype represents all integers up to here
 
 
@@ -251,3 +252,54 @@ def judgements_by_query(num_relevant: Mapping[int, int], device: torch.device) -
     queries, counts = tensors.counts_by_query(num_relevant)
     on_device = arrays.to_device(torch.tensor([queries, counts], dtype=torch.int64), device)
     return on_device[0], on_device[1]
+
+
+def query_groups(groups: QueryGroups, preds: Tensor | None, batch: QueryBatch) -> tuple[Tensor | None, Tensor | None]:
+    """Return the queries of the argument ``groups`` and the group of each; for rows only the groups.
+
+    Args:
+        groups: argument of ``update``.
+        preds: the scores, or None for judgements alone.
+        batch: the validated batch.
+
+    Raises:
+        TypeError, ValueError: if the argument is invalid, or a query has two groups.
+    """
+    name, device = samples.GROUPS, batch.scores.device
+    if groups is None:
+        return None, None
+    if batch.lengths is not None:
+        if isinstance(groups, Mapping):
+            raise ValueError(f"`{name}` as a dict requires `indexes`, which name the queries; for rows pass a tensor")
+        return None, samples.validate_ids(name, groups, batch.lengths.shape, device, "row")
+    if isinstance(groups, Mapping):
+        size = torch.Size([len(groups)])
+        queries, values = list(groups), list(groups.values())
+        return samples.validate_ids(name, queries, size, device, "query"), samples.validate_ids(
+            name, values, size, device, "query"
+        )
+    if preds is None or batch.indexes is None:
+        raise ValueError(f"`{name}` must be a dict for `num_relevant` without items")
+    ids = samples.validate_ids(name, groups, preds.shape, device, "item")
+    assert ids is not None
+    if not ids.is_cpu:
+        return batch.indexes.clone(), ids
+    return distinct_groups(batch.indexes, ids)
+
+
+def distinct_groups(queries: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each query once, ascending, and its group.
+
+    Raises:
+        ValueError: for a query with two groups.
+    """
+    order = queries.argsort(stable=True)
+    queries, groups = queries[order], groups[order]
+    repeats = queries[1:] == queries[:-1]
+    differs = repeats & (groups[1:] != groups[:-1])
+    if bool(differs.any()):
+        place = int(differs.nonzero()[0])
+        pair = f"{int(groups[place])} and {int(groups[place + 1])}"
+        raise ValueError(f"`groups` must be one per query, got {pair} for query {int(queries[place])}")
+    is_new = torch.cat([repeats.new_ones(min(len(queries), 1)), ~repeats])
+    return queries[is_new], groups[is_new]

@@ -17,6 +17,8 @@ from torch_ap.core.base.messages import raise_invalid
 
 STATE = "sample_ids"
 GROUPS = "groups"  # the group of each sample, such as a patient
+QUERY_GROUPS = ("grouped_queries", "query_groups")  # queries with a group, absent for rows, and the group of each
+ADDED = (STATE, GROUPS, *QUERY_GROUPS)  # states that older checkpoints lack
 SampleIds: TypeAlias = Tensor | Sequence[int] | None
 
 

@@ -235,8 +235,7 @@ def checked_state(metric: Any, given: Any, source: str) -> dict[str, Any]:
     try:
         if "first_violation" not in given and any(name in given for name in metric._peer_states):
             given = _state_of_peer(metric, given)
-        # absent in older checkpoints
-        given = {**{name: [] for name in (samples.STATE, samples.GROUPS) if name in metric._lists}, **given}
+        given = {**{name: [] for name in samples.ADDED if name in metric._lists}, **given}
         check_identity(metric, given.get("first_violation"), source)
         state = checked_form(given, metric._defaults, metric._forms(), metric.device)
         metric._check_fit({}, state)

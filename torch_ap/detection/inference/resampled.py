@@ -22,7 +22,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.contributions import Contributions
+from torch_ap.inference.contributions import Contributions, jackknife_contributions
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Ends, Interval, logit, normal_quantile, student_quantile
 from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
@@ -495,6 +495,17 @@ def image_contributions(
     shares = (values - values.mean()) / math.sqrt(len(values) - 1 or math.nan)
     note = narrow_note(count)
     return Contributions(value, shares, count - 1, note=f"{count} images: {note}" if note else "")
+
+
+def group_contributions(
+    ranked: ResampledRankings, groups: Groups, *, interpolation: InterpolationRule
+) -> Contributions:
+    """Return the contributions of groups of the images to the mean AP over the rankings, by deletion of each group."""
+    value = float(ranked.average_precision(ranked.unit_weights, interpolation).nanmean())
+    df, with_truths = group_degrees_of_freedom(ranked, groups)
+    note = grouped.few_groups_reason(with_truths, "ground truths")
+    values = without_each_group(ranked, groups, interpolation)
+    return jackknife_contributions(value, values, float(df), None, note)
 
 
 def narrow_note(images: int) -> str:

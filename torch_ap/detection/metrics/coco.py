@@ -296,7 +296,7 @@ class MeanAveragePrecision(CocoMetric):
 
     __new__.__signature__ = inspect.signature(__init__)  # type: ignore[attr-defined]  # for help() and editors
 
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
         """Add images.
 
         Args:
@@ -308,6 +308,9 @@ class MeanAveragePrecision(CocoMetric):
                 once over all updates and processes, so that a sampler may pad. The first copy counts, in the order of
                 processes, then of updates. Copies must have equal numbers of ground truths; nothing else is compared,
                 so another image with the same id and number is silently ignored.
+            groups: (B,) integers, a tensor or a list, the group of each image, such as its video, scene or patient; in
+                every update or in none. Images of a group may depend on each other: intervals and comparisons use the
+                groups, see :meth:`confidence_interval`, and the value does not.
 
         Dense masks are converted to run lengths here, which waits for an accelerator; nothing else does.
 
@@ -323,7 +326,7 @@ class MeanAveragePrecision(CocoMetric):
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )
-        self._add(columns, broken, sample_ids)
+        self._add(columns, broken, sample_ids, groups)
 
     def coco_to_tm(
         self,

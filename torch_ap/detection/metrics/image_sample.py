@@ -25,6 +25,7 @@ from torch_ap.detection.inference.comparison import (
 from torch_ap.detection.inference.resampled import (
     ResampledRankings,
     class_intervals,
+    group_contributions,
     group_interval,
     image_contributions,
     image_interval,
@@ -163,6 +164,10 @@ class ImageSample(Sample):
     ) -> Comparison:
         """Return the comparison of two detectors on the same images."""
         check(self.columns, other.columns, self.image_ids, other.image_ids)
+        if (self.groups is None) != (other.groups is None) or not (
+            self.groups is None or other.groups is None or torch.equal(self.groups, other.groups)
+        ):
+            raise ValueError("`other` must have been updated with the same `groups`")
         options, pair = self._options(confidence_level, resampling), (self.ranked, other.ranked)
         in_groups: dict[str, Any] = {"confidence_level": confidence_level, "interpolation": self.interpolation}
         groups = self._image_groups(method)
@@ -186,12 +191,15 @@ class ImageSample(Sample):
         return Groups.from_ids(self.groups)
 
     def contributions(self, resampling: Resampling) -> Contributions:
-        """Return the contributions of resamples of the images to ``map``."""
+        """Return the contributions of resamples of the images to ``map``, or of groups of images."""
+        if self.groups is not None:
+            return group_contributions(self.ranked, Groups.from_ids(self.groups), interpolation=self.interpolation)
         return image_contributions(self.ranked, interpolation=self.interpolation, resampling=resampling)
 
     def units(self) -> dict[str, Tensor]:
         """Return the columns of the ground truths, and the ids of the images."""
         ids = {} if self.image_ids is None else {"sample_ids": self.image_ids}
+        ids |= {} if self.groups is None else {"groups": self.groups}
         return {name: self.columns[name] for name in _truth_columns(self.columns)} | ids
 
     def _options(self, confidence_level: float, resampling: Resampling) -> dict[str, Any]:
@@ -275,7 +283,8 @@ def confidence_interval(
             with ``per_class``.
         groups: the group of each image, such as its video, scene or patient, by image: the ``sample_ids`` of
             ``update``, or without them the number of the image. Images of a group may depend on each other. The method
-            is the jackknife of ``torch_ap.detection.inference.resampled.group_interval``.
+            is the jackknife of ``torch_ap.detection.inference.resampled.group_interval``. None for the ``groups`` of
+            ``update``, if any.
 
     Example:
         >>> import torch

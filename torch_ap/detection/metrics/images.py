@@ -106,6 +106,7 @@ _LOW_VALUES = {
     "rotated": 0.3,
 }  # values from here on are not low; boxes at wrong angles overlap, too
 _MIN_IMAGES = 10  # in fewer images, a low value is likely by chance
+_IMAGE_STATES = (samples.STATE, samples.GROUPS)  # one number per image
 _COMPARED = "numbers of ground truths"  # must be equal in copies of an image
 
 
@@ -192,6 +193,7 @@ class ImageState(RankingMetric):
     """
 
     sample_ids: list[Tensor]
+    groups: list[Tensor]
     _is_diagnosed: bool = False  # whether a search for the cause of a low value had no result
     _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for, or too few
 
@@ -210,7 +212,7 @@ class ImageState(RankingMetric):
         super().__init__(repr(inputs) if stored is None else f"{inputs}|{stored}", **kwargs)
         self.diagnose = diagnose
         self._settings, self._inputs, self._stored = settings, inputs, stored or inputs
-        self._add_states(*self._stored.states, samples.STATE)
+        self._add_states(*self._stored.states, *_IMAGE_STATES)
 
     # -- hooks of concrete classes
 
@@ -245,12 +247,17 @@ class ImageState(RankingMetric):
 
     # -- from batches to columns
 
-    def _add(self, columns: Columns, broken: Tensor | None, sample_ids: SampleIds) -> None:
-        """Store validated images, or their matches."""
+    def _add(self, columns: Columns, broken: Tensor | None, *ids: SampleIds) -> None:
+        """Store validated images, or their matches.
+
+        Args:
+            columns: the images.
+            broken: on an accelerator, which value rules they break.
+            ids: the ``sample_ids`` and the ``groups``, or None.
+        """
         counts = columns["detections_per_image"]
-        ids = None
-        if sample_ids is not None:
-            ids = samples.validate_ids(samples.STATE, sample_ids, counts.shape, counts.device, "image")
+        pairs = zip(_IMAGE_STATES, ids, strict=True)
+        each = [samples.validate_ids(name, x, counts.shape, counts.device, "image") for name, x in pairs]
         if counts.is_cpu or not self._keeps_shapes:
             self._check_named(columns)
         if isinstance(self._stored, StoredMatches):
@@ -263,7 +270,7 @@ class ImageState(RankingMetric):
             columns, broken = self._stored.to_columns(columns, *self._match_batch(columns)), None
         elif not counts.is_cpu or self._inputs.needs_more_rows(columns):
             self._unseen = True
-        self._hold([*(columns[name] for name in self._stored.states), ids], broken)
+        self._hold([*(columns[name] for name in self._stored.states), *each], broken)
 
     def _check_named(self, columns: Columns) -> None:
         """Raise ValueError for a label that a list of names lacks, if values are checked. Waits for an accelerator."""
@@ -281,17 +288,17 @@ class ImageState(RankingMetric):
             if name.endswith(tuple(shape_ends)):
                 dtypes = [dtype for dtype in tensors.SCORES if dtype.is_floating_point]
             forms[name] = Form(dtypes, [tuple(empty.shape[1:])])
-        return {**forms, samples.STATE: Form([torch.int64])}
+        return {**forms, **dict.fromkeys(_IMAGE_STATES, Form([torch.int64]))}
 
     def _contradiction(self, here: set[str], there: set[str]) -> str | None:
-        return f"`{samples.STATE}`" if samples.STATE in here ^ there else None
+        return next((f"`{name}`" for name in _IMAGE_STATES if name in here ^ there), None)
 
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = self._stored.empty()
         columns = {name: x if isinstance(x := state[name], Tensor) else empty[name] for name in self._stored.states}
-        ids = state[samples.STATE]
-        if isinstance(ids, Tensor) and len(ids) != len(columns["detections_per_image"]):
-            raise ValueError(f"`{samples.STATE}` must be one per image, got {len(ids)}")
+        for name in _IMAGE_STATES:
+            if isinstance(ids := state[name], Tensor) and len(ids) != len(columns["detections_per_image"]):
+                raise ValueError(f"`{name}` must be one per image, got {len(ids)}")
         tensors.raise_first(self._value_rules, self._stored.check_stored(columns))
 
     def _columns(self) -> Columns:
@@ -338,9 +345,16 @@ class ImageState(RankingMetric):
         """Return (B,) int64 ids of the images, or their positions if updates had no ids."""
         if not len(self.sample_ids):
             return torch.arange(len(columns["detections_per_image"]), device=self.device)
+        return self._first_copies(self.sample_ids)
+
+    def _first_copies(self, state: list[Tensor]) -> Tensor:
+        """Return the values of a state with one number per image, without further copies of an image."""
+        values = arrays.concatenate(listed(state))
+        if not len(self.sample_ids):
+            return values
         ids = arrays.concatenate(listed(self.sample_ids))
         first = samples.first_copies(ids, torch.zeros_like(ids))
-        return ids if first is None else ids[first]
+        return values if first is None else values[first]
 
     def _image_flags(self, images_by_slice: Any, columns: Columns) -> dict[str, Tensor]:
         """Return (B,) bool flags of the images of each slice."""
@@ -426,7 +440,9 @@ class ImageState(RankingMetric):
         names = [] if labels is None else unique_label_names(labels, self._class_names)
 
         ids = self._image_ids(columns)
-        group = None if groups is None else ids_of_groups(ids.tolist(), groups, "image").to(ids.device)
+        group = self._first_copies(self.groups) if len(self.groups) else None
+        if groups is not None:
+            group = ids_of_groups(ids.tolist(), groups, "image").to(ids.device)
         known_ids = ids if len(self.sample_ids) else None
 
         def sample(chosen: Matches, images: int, group: Tensor | None) -> ImageSample:

@@ -86,7 +86,7 @@ class LVISMeanAveragePrecision(CocoMetric):
         super().__init__(settings, report, diagnose=diagnose, **kwargs)
         self.max_detections, self.ap_fixed = settings.limits[0], ap_fixed
 
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
 
         Each target has ``neg_category_ids`` and ``not_exhaustive_category_ids``, and may have ``ignore``.
@@ -94,7 +94,7 @@ class LVISMeanAveragePrecision(CocoMetric):
         Raises:
             ValueError: for invalid input, with image and key; the state does not change.
         """
-        self._add(*self._inputs.validate(preds, target), sample_ids)
+        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     @property
     def _can_exchange(self) -> bool:

@@ -86,13 +86,13 @@ class NuScenesMeanAveragePrecision(VocMetric):
         super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
         self.distance_thresholds = distances
 
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
         """Add images, or sweeps, with ``centers`` (N, 2); see :meth:`torch_ap.MeanAveragePrecision.update`.
 
         Raises:
             ValueError: for invalid input, with image and key; the state does not change.
         """
-        self._add(*self._inputs.validate(preds, target), sample_ids)
+        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     curve = _rename_threshold(VocMetric.curve)
     per_class = renamed_keywords(batch="chunk_size")(_rename_threshold(tables.per_class))

@@ -74,7 +74,7 @@ class OpenImagesMeanAveragePrecision(VocMetric):
         self.box_format, self.iou_thresholds, self.iou_type = box_format, iou_thresholds, iou_type
         self.hierarchy, self.group_of, self.expand_preds = hierarchy, group_of, expand_preds
 
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
         """Add images, in lists of dicts; see :func:`torch_ap.functional.open_images_mean_average_precision`.
 
         With a hierarchy or verified labels this waits for an accelerator.
@@ -83,7 +83,7 @@ class OpenImagesMeanAveragePrecision(VocMetric):
             ValueError: for invalid input, with image and key; the state does not change.
         """
         preds, target = self._settings.prepared(preds, target)
-        self._add(*self._inputs.validate(preds, target), sample_ids)
+        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     @property
     def _has_errors(self) -> bool:

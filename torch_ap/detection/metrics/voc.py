@@ -199,7 +199,7 @@ class VOCMeanAveragePrecision(VocMetric):
         self.box_format, self.iou_thresholds, self.iou_type = box_format, iou_thresholds, iou_type
         self.inclusive_pixels, self.strict, self.convention = settings.inclusive_pixels, strict, convention
 
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None) -> None:
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`. ``target`` may have ``difficult``.
 
         With a ``convention`` it may have ``iscrowd`` too.
@@ -207,7 +207,7 @@ class VOCMeanAveragePrecision(VocMetric):
         Raises:
             ValueError: for invalid input, with image and key; the state does not change.
         """
-        self._add(*self._inputs.validate(preds, target), sample_ids)
+        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     @property
     def _usual_settings(self) -> Mapping[str, Any]:

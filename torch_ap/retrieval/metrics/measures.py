@@ -11,6 +11,7 @@ from torch_ap.core.measures.convention import Convention, query_convention
 from torch_ap.core.measures.measure import AtSeveral, Measure, measure_at_ranks
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.retrieval.curve import QueryCurve, mean_curve
+from torch_ap.retrieval.inputs import QueryGroups
 from torch_ap.retrieval.measures.at_rank import FirstHit
 from torch_ap.retrieval.measures.gain import NormalizedDCG
 from torch_ap.retrieval.measures.rank_biased import RankBiasedPrecision
@@ -286,6 +287,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         retrieved: Tensor | None = None,
         num_relevant: Tensor | dict[int, int] | None = None,
         sample_ids: SampleIds = None,
+        groups: QueryGroups = None,
     ) -> None:
         """Add a batch whose targets are grades; see :meth:`torch_ap.retrieval.QueryMetric.update`.
 
@@ -295,6 +297,7 @@ class RetrievalNormalizedDCG(QueryMetric):
             indexes: integers in the shape of ``preds``: the query of each item; None for rows.
             mask: bool, in the shape of ``preds``: True for items that exist.
             sample_ids: ids of items or rows that count once.
+            groups: group of each query, for intervals and comparisons.
             target: shape of ``preds``; grades of at least 0, integers, bool or floats.
             retrieved: bool, in the shape of ``preds``: True for items that the system ranked. All other items were
                 judged and count in the ideal ranking only; their scores may be anything.
@@ -303,7 +306,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         Raises:
             TypeError, ValueError: see :meth:`torch_ap.retrieval.QueryMetric.update`.
         """
-        self._add(preds, target, indexes, mask, num_relevant, sample_ids, retrieved)
+        self._add(preds, target, indexes, mask, num_relevant, sample_ids, groups, retrieved)
 
 
 _CLASSES: dict[type[Measure], Any] = {  # with more methods than QueryMetric

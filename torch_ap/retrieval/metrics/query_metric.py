@@ -104,7 +104,7 @@ class QueryMetric(QueryState):
             self._settings,
             rankings,
             lambda: self._rankings(all_hits=True).curve,
-            groups=groups,
+            groups=self._groups_of_queries() if groups is None else groups,
         )
 
     def _settings_of_value(self) -> Mapping[str, Any]:

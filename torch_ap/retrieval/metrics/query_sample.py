@@ -18,7 +18,7 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.contributions import Contributions, query_contributions
-from torch_ap.inference.groups import ids_of_groups
+from torch_ap.inference.groups import Groups, ids_of_groups
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.query_chance import QueryChanceMethod, RandomLabels, check_convention
@@ -150,6 +150,8 @@ class QuerySample(Sample):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
         how["groups"] = self._ids_of_groups(own_values[0])
+        if not _are_equal(how["groups"], other._ids_of_groups(own_values[0])):
+            raise ValueError("`other` must have been updated with the same `groups`")
         return compare_per_query(own_values[1], other_values[1], bounds=(0, 1), **how)
 
     def _check_comparable(self, log_function: str) -> None:
@@ -163,13 +165,16 @@ class QuerySample(Sample):
         self._check_comparable("best_of_per_query")
         queries, values = self.values()
         _check_values("a metric", queries, values)
-        return query_contributions(values, (0, 1))
+        ids = self._ids_of_groups(queries)
+        return query_contributions(values, (0, 1), None if ids is None else Groups.from_ids(ids.cpu()))
 
     def units(self) -> dict[str, Tensor]:
         """Return the queries with a value, and the numbers of relevant items of all judged queries."""
         rankings = self.rankings
         relevant = rankings.curve.m.where(rankings.judged, -1)[torch.argsort(rankings.queries)]
-        return {"indexes": self.values()[0], "num_relevant": relevant}
+        queries = self.values()[0]
+        groups = self._ids_of_groups(queries)
+        return {"indexes": queries, "num_relevant": relevant} | ({} if groups is None else {"groups": groups})
 
 
 @renamed_keywords(batch="chunk_size")
@@ -193,7 +198,7 @@ def confidence_interval(
         confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         groups: the group of each query, such as its topic or user, by query: the ids of ``indexes``, or the numbers of
             rows. Queries of a group may depend on each other, see :func:`torch_ap.inference.mean_interval`. None for
-            independent queries.
+            the ``groups`` of ``update``, or for independent queries without them.
 
     Example:
         >>> import torch
@@ -295,6 +300,10 @@ def chance_test(
     with self._all_ranks():
         sample: QuerySample = self._sample()
         return sample.chance_test(method, resampling).to(self.device)
+
+
+def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b if a is None or b is None else torch.equal(a, b)
 
 
 def _check_judgements(own: Rankings, other: Rankings) -> None:

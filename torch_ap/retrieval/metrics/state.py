@@ -24,9 +24,12 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.inputs import (
     NOT_COUNTED,
     QueryBatch,
+    QueryGroups,
     QueryInputs,
+    distinct_groups,
     drop_copies,
     judgements_by_query,
+    query_groups,
     select_flagged,
 )
 from torch_ap.retrieval.rankings import Rankings, check_batch, rank_queries
@@ -78,7 +81,10 @@ def gather_values(ranks: Ranks, compute: Callable[[Rankings], PerQuery], ranking
 
 
 FLAT, ROWS, GRADES = "query_indexes", "row_lengths", "query_grades"
-COLUMNS = ("query_scores", "query_relevance", FLAT, ROWS, "judged_queries", "judged_counts", samples.STATE)
+COLUMNS = (
+    "query_scores", "query_relevance", FLAT, ROWS, "judged_queries", "judged_counts",
+    samples.STATE, *samples.QUERY_GROUPS,
+)  # fmt: skip
 
 
 class QueryState(RankingMetric):
@@ -99,6 +105,9 @@ class QueryState(RankingMetric):
     row_lengths: list[Tensor]
     judged_queries: list[Tensor]
     judged_counts: list[Tensor]
+    sample_ids: list[Tensor]
+    grouped_queries: list[Tensor]
+    query_groups: list[Tensor]
     query_grades: list[Tensor]
 
     def __init__(
@@ -150,6 +159,7 @@ class QueryState(RankingMetric):
         mask: Tensor | None = None,
         num_relevant: Tensor | dict[int, int] | None = None,
         sample_ids: SampleIds = None,
+        groups: QueryGroups = None,
     ) -> None:
         """Add a batch: items with the query of each, or one query per row. A query may be split over many batches.
 
@@ -169,13 +179,17 @@ class QueryState(RankingMetric):
                 update with items or in none. An id counts once over all updates and processes, so that a sampler may
                 pad. The first copy of an item, or of a row, counts, in the order of processes, then of updates. The
                 targets of all copies, for rows their lengths, must be equal.
+            groups: group of each query, such as its topic or user, for intervals and comparisons: with ``indexes`` a
+                dict {query: group} or integers in the shape of ``preds``; (Q,) integers, a tensor or a list, for rows.
+                In every update with items or in none. Queries of a group may depend on each other, see
+                :func:`torch_ap.inference.mean_interval`; the value does not depend on the groups.
 
         Raises:
             TypeError, ValueError: for invalid input; the state is unchanged. On an accelerator, invalid values raise in
                 ``compute``. On any device, ``compute`` raises if batches contradict each other: different m for a
                 query, or an m below the number of ranked relevant items.
         """
-        self._add(preds, target, indexes, mask, num_relevant, sample_ids)
+        self._add(preds, target, indexes, mask, num_relevant, sample_ids, groups)
 
     def _add(
         self,
@@ -185,6 +199,7 @@ class QueryState(RankingMetric):
         mask: Tensor | None,
         num_relevant: Tensor | dict[int, int] | None,
         sample_ids: SampleIds,
+        groups: QueryGroups,
         retrieved: Tensor | None = None,
     ) -> None:
         if preds is None and target is None and isinstance(num_relevant, dict):
@@ -201,9 +216,10 @@ class QueryState(RankingMetric):
         if sample_ids is not None:
             what, shape = ("item", preds.shape) if batch.lengths is None else ("row", batch.lengths.shape)  # type: ignore[union-attr]
             ids = samples.validate_ids(samples.STATE, sample_ids, shape, batch.scores.device, what)
+        grouped = query_groups(groups, preds, batch)
         scores = (batch.scores, batch.relevance) if items else (None, None)
         grades = (batch.grades,) if GRADES in self._lists else ()
-        self._hold((*scores, *batch[2:6], ids, *grades), batch.broken)
+        self._hold((*scores, *batch[2:6], ids, *grouped, *grades), batch.broken)
 
     def _ranked(self) -> Rankings:
         """Return the rankings of the state, computed once for all metrics that share it."""
@@ -220,6 +236,27 @@ class QueryState(RankingMetric):
             batch = batch._replace(relevance=relevance, judged_queries=None, judged_counts=None, grades=None)
         with _error_until_reset():
             return rank_queries(batch if ids is None else drop_copies(batch, ids))
+
+    def _groups_of_queries(self) -> dict[int, int] | None:
+        """Return the stored group of each query; None without groups.
+
+        Raises:
+            ValueError: for a query with two groups.
+        """
+        if not len(self.query_groups):
+            return None
+        groups = arrays.concatenate(listed(self.query_groups))
+        if len(self.grouped_queries):
+            queries = arrays.concatenate(listed(self.grouped_queries))
+            with _error_until_reset():
+                queries, groups = distinct_groups(queries, groups)
+        else:
+            if len(self.sample_ids):
+                lengths = arrays.concatenate(listed(self.row_lengths))
+                first = samples.first_copies(arrays.concatenate(listed(self.sample_ids)), lengths)
+                groups = groups if first is None else groups[first]
+            queries = torch.arange(len(groups))
+        return dict(zip(queries.tolist(), groups.tolist(), strict=True))
 
     @property
     def _can_exchange(self) -> bool:
@@ -310,6 +347,8 @@ class QueryState(RankingMetric):
             return "`indexes`"
         if "query_scores" in here & there and samples.STATE in here ^ there:
             return f"`{samples.STATE}`"
+        if "query_scores" in here & there and samples.QUERY_GROUPS[1] in here ^ there:
+            return "`groups`"
         rows = ROWS in here and ROWS in there
         return "`num_relevant` of rows" if rows and ("judged_counts" in here) != ("judged_counts" in there) else None
 
@@ -321,11 +360,17 @@ class QueryState(RankingMetric):
     def _check_held(self, state: dict[str, Any]) -> None:
         empty = torch.empty(0, dtype=torch.uint8, device=self.device)
         columns = [x if isinstance(x := state[name], Tensor) else None for name in self._lists]
+        grouped, groups = columns.pop(7), columns.pop(7)
         ids, rows = columns.pop(6), columns[3] if columns[3] is not None else columns[0]
         if GRADES in self._lists and columns[0] is not None and columns[-1] is None:
             raise ValueError(f"`{GRADES}` must be one per item, got none")
         if ids is not None and len(ids) != (0 if rows is None else len(rows)):
             raise ValueError(f"`{samples.STATE}` must be one per item or row, got {len(ids)}")
+        owners = columns[3] if grouped is None else grouped
+        if (groups is None and grouped is not None) or (
+            groups is not None and (owners is None or len(owners) != len(groups))
+        ):
+            raise ValueError("there must be one group per query")
         batch = QueryBatch(*(empty if x is None else x for x in columns[:2]), *columns[2:])
         self._settings.inputs.check_stored(batch)
         check_batch(batch)
