@@ -173,7 +173,6 @@ def seen_to_be_the_same(found, wanted):
 def test_dicts_and_tables_have_one_value(queries, ties, monkeypatch):
     """The values are equal bit by bit, for few and many queries and documents, with ties and with missing ones."""
     excluded = () if ties in TREC_CONVENTIONS else OF_TREC_EVAL
-    excluded = (*excluded, "ERR") if ties == "expected" else excluded
     measures = [x for x in EVERY if x.partition("@")[0] not in excluded]
     rng = np.random.default_rng(queries)
     for case in range(6):

@@ -108,6 +108,40 @@ OTHER_NAMES = {
 }
 
 
+# without a name of trec_eval alone ("recall"), of graded relevance (RBP), or of another formula (bpref)
+RANX = (
+    *("hits", "hits@5", "hit_rate@5", "precision", "precision@5", "recall@5", "f1", "f1@5", "r-precision", "mrr"),
+    *("mrr@3", "map", "map@5", "dcg", "dcg@5", "dcg_burges@5", "ndcg", "ndcg@5", "ndcg_burges", "ndcg_burges@5"),
+    *("map@10-l2", "precision@5-l2", "mrr-l2", "r-precision-l2", "f1@5-l2", "hits@5-l2", "hit_rate@5-l2"),
+)
+
+
+@pytest.mark.filterwarnings("ignore")  # of numba
+def test_names_of_ranx_have_its_values():
+    ranx = pytest.importorskip("ranx")
+    for seed in range(4):
+        qrels, run = draw_run(seed)
+        qrels = {query: {name: max(grade, 0) for name, grade in listed.items()} for query, listed in qrels.items()}
+        theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), [*RANX])
+        assert torch_ap.evaluate(qrels, run, [*RANX]).to_dict() == pytest.approx(theirs, rel=REORDERED)
+
+
+OF_IR_MEASURES = (
+    *("AP", "AP@5", "AP(rel=2)@5", "nDCG", "nDCG@5", "P@5", "P(rel=2)@5", "R@5", "RR", "RR(rel=2)", "Rprec", "Bpref"),
+    *("Success@3", "infAP", "IPrec@0.3", "NumQ", "NumRet", "NumRel", "NumRelRet", "NumRet(rel=1)"),
+    *("SetP", "SetR", "SetF", "SetF(beta=2.0)", "SetF(beta=0.25)", "SetAP", "SetP(relative=True)"),
+)
+
+
+def test_names_of_ir_measures_have_its_values():
+    measures = [*map(ir_measures.parse_measure, OF_IR_MEASURES)]
+    for seed in range(6):
+        qrels, run = draw_run(seed)
+        theirs = ir_measures.calc_aggregate(measures, qrels, run)
+        found = torch_ap.evaluate(qrels, run, measures, ties="trec9").to_dict()
+        assert found == pytest.approx({str(x): theirs[x] for x in measures}, rel=REORDERED)
+
+
 @each("name", {name: name for name in OTHER_NAMES})
 def test_names_of_other_packages_are_the_measure(name):
     qrels, run = draw_run(3)
@@ -168,12 +202,27 @@ def test_graded_ties_have_their_orders():
     assert values_of(qrels, run, "dcg@4", ties="expected") == pytest.approx(mean(gains))
     together = (1 - (1 - 1 / 16) * (1 - 7 / 16)) / 5
     assert values_of(qrels, run, "ERR", ties="grouped") == pytest.approx(together)
-    with pytest.raises(ValueError, match="`ties`"):
-        values_of(qrels, run, "ERR", ties="expected")
+    assert values_of(qrels, run, "ERR@4", ties="expected") == pytest.approx(mean(values))
     with pytest.raises(ValueError, match="ERR takes grades up to `max_grade`, 2, got 3"):
         values_of(qrels, run, "ERR(max_grade=2)")
     with pytest.raises(ValueError, match="Accuracy"):
         torch_ap.evaluate(qrels, run, ir_measures.Accuracy)
+
+
+@pytest.mark.parametrize("k", [None, 1, 3, 5])
+def test_the_expected_reciprocal_rank_of_ties_is_the_mean_over_all_orders(k):
+    """All orders of up to seven documents with scores from 0 to 2, against the exact mean."""
+    draw = random.Random(k)
+    qrels, run, wanted = {}, {}, {}
+    for query in map(str, range(12)):
+        names = "abcdefg"[: draw.randint(1, 7)]
+        qrels[query] = {name: draw.choice([0, 0, 1, 2, 4]) for name in names} | {"z": 1}
+        run[query] = {name: float(draw.randint(0, 2)) for name in names}
+        orders = [x for x in itertools.permutations(names) if [*map(run[query].get, x)] == sorted(run[query].values())]
+        wanted[query] = mean([expected_reciprocal_rank([qrels[query][x] for x in order[::-1]], k) for order in orders])
+    name = "ERR" if k is None else f"ERR@{k}"
+    found = torch_ap.evaluate(qrels, run, name, ties="expected").per_query()[name]
+    assert found == pytest.approx(wanted, rel=REORDERED)
 
 
 CONDENSED = ("AP", "AP@5", "P@3", "RR", "Rprec", "nDCG@4", "SetP", "SetAP", "Success@2", "R@5")
@@ -201,7 +250,7 @@ def test_the_note_on_ties_has_the_range_of_the_measures(tmp_path):
     text = "AP is 0.7500, in other orders 0.7500 to 1.0000, on average 0.8750; ERR is 0.0469, in other orders"
     note = next(x for x in torch_ap.evaluate(qrels, run, ["AP", "ERR", "Judged"]).notes if "tied" in x)
     assert text in note
-    assert note.endswith("0.0469 to 0.0625")
+    assert note.endswith("0.0469 to 0.0625, on average 0.0547")
     lines = [f"{q} Q0 {d} 1 {score} t" for q, listed in run.items() for d, score in listed.items()]
     (tmp_path / "run").write_text("\n".join(lines) + "\n")
     note = next(x for x in torch_ap.evaluate(qrels, tmp_path / "run", ["AP", "ERR"]).notes if "tied" in x)
@@ -219,3 +268,13 @@ def test_ranges_are_the_values_of_the_tie_rules():
             values_of(qrels, run, "AP", ties=rule) for rule in ("pessimistic", "expected", "optimistic")
         )
         assert note.endswith(f"in other orders {low:.4f} to {high:.4f}, on average {expected:.4f}")
+
+
+def test_the_note_of_the_documents_of_pytrec_eval_56():
+    """The names decide: pytrec_eval returns 1 for both queries, and the mean over the orders is 0.81."""
+    qrels = {"q1": {"d3": 1}, "q2": {"d2": 1, "d3": 1}}
+    run = {"q1": {"d1": 1.0, "d2": 1.0, "d3": 1.0}, "q2": {"d3": 1.0, "d2": 1.0}}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
+    assert [values["map"] for values in theirs.values()] == [1, 1]
+    (note,) = (x for x in torch_ap.evaluate(qrels, run, "map").notes if "tied" in x)
+    assert note.endswith("map is 1.0000, in other orders 0.6667 to 1.0000, on average 0.8056")

@@ -6,7 +6,7 @@ This module does not import torch, so that ``--help`` is fast. A new measure is 
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -35,6 +35,7 @@ class NamedMeasure:
         cut: "k" if the name takes a rank, "l" for a recall level, "" for neither.
         is_plain: whether the name is valid without a rank.
         parameters: settings that the name takes in parentheses, with their type.
+        converted: functions from the value of a parameter to the value of the setting, where they differ.
         in_runs: whether runs have the measure.
         table_name: the name in ``torch-ap score``; "" if tables do not have the measure.
         needs_groups: whether tables have the measure over groups only.
@@ -58,6 +59,7 @@ class NamedMeasure:
     cut: str = ""
     is_plain: bool = True
     parameters: Mapping[str, type] = field(default_factory=dict)
+    converted: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     in_runs: bool = True
     table_name: str = ""
     needs_groups: bool = False
@@ -129,7 +131,8 @@ class NamedMeasure:
             denominator: what AP@k divides by; None for the default.
             parameters: values of ``parameters``.
         """
-        settings = {**self.settings, **parameters, "ties": ties}
+        given = {name: self.converted[name](x) if name in self.converted else x for name, x in parameters.items()}
+        settings = {**self.settings, **given, "ties": ties}
         if top_k is not None:
             settings["top_k"] = top_k
             if self.is_divided and denominator is not None:
@@ -289,7 +292,8 @@ MEASURES = (
     _ratio("set_relative_P", "capped_recall", "SetP", "SetRelP", spellings={"relative": True}),
     _ratio("set_recall", "recall", "SetR"),
     _ratio("set_map", "precision_times_recall", "SetAP"),
-    _ratio("set_F", "f_beta", "SetF", "f1", parameters={"beta": float}),
+    # in trec_eval and ir_measures the parameter is the weight of recall, the square of beta
+    _ratio("set_F", "f_beta", "SetF", "f1", parameters={"beta": float}, converted={"beta": lambda x: x**0.5}),
     _count("num_q", "NumQ", "queries", takes_level=False),
     _count("num_ret", "NumRet", "documents that were retrieved, of all queries"),
     _count("num_rel", "NumRel", "relevant documents, retrieved or not, of all queries"),
