@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -148,10 +149,28 @@ def evaluate_results(
             table["name"] = label_names(torch.tensor(table["class"], dtype=torch.int64), class_names)
         return Result(values, table.get("class", []), table)
 
-    metrics, results = evaluate(args, paths, updated_metric, result_of, evaluated, class_names)
+    image_files = None if args.images is None else _image_files(args.images, annotations, evaluated)
+    metrics, results = evaluate(args, paths, updated_metric, result_of, evaluated, class_names, image_files)
     ids = _annotation_ids(annotations, evaluated, categories) if args.suspicious_labels else None
     layout = layout_of(next(iter(metrics.values())))
     return write(args, paths, metrics, results, layout, class_names, evaluated, ids)
+
+
+def _image_files(folder: str, annotations: CocoAnnotations, images: Sequence[Any]) -> list[str]:
+    """Return the path of each evaluated image: its ``file_name`` below the folder, or its id without one.
+
+    A ``file_name`` that leads out of the folder is reduced to its last part.
+    """
+    root, evaluated, files = Path(folder).resolve(), set(images), []
+    if not root.is_dir():
+        raise ValueError(f"--images: {folder} is no folder")
+    for image, entry in zip(annotations.images, annotations.entries.entries, strict=True):
+        if image in evaluated:
+            name = entry.get("file_name")
+            name = name if isinstance(name, str) and name and "\0" not in name else str(image)
+            path = (root / name).resolve()
+            files.append(str(path if path.is_relative_to(root) else root / path.name))
+    return files
 
 
 def _annotation_ids(

@@ -107,6 +107,7 @@ def evaluate(
     result_of: Callable[[DetectionMetric], Result],
     images: Sequence[Any],
     class_names: Mapping[int, str],
+    image_files: Sequence[str] | None = None,
 ) -> tuple[dict[str, DetectionMetric], dict[str, Result]]:
     """Evaluate lists of detections and write the page, if requested.
 
@@ -117,6 +118,7 @@ def evaluate(
         result_of: returns the result of a metric, without slices, interval and comparison.
         images: ids or names of the images.
         class_names: names of the labels.
+        image_files: path of each image for the pictures of the page; None for no files.
 
     Returns:
         The metric of each list by path, and the result of each list by name.
@@ -132,6 +134,8 @@ def evaluate(
             other=None if paths.baseline is None else metrics[paths.baseline],
             system_names=system_names(system, paths.baseline),
             class_names=class_names,
+            images=image_files,
+            image_names=list(map(str, images)),
             confidence_level=args.confidence_level,
             **resampling_options(args),
         )

@@ -151,6 +151,8 @@ def _add_results_command(
         "each other; intervals and comparisons leave out whole clusters instead of drawing images"
     )
     parser.option("--cluster", text, needs=("interval", "compare", "fail_below"), metavar="KEY")
+    text = "folder of the image files (`file_name` in `images`), for thumbnails in the pictures of the page"
+    parser.option("--images", text, needs=("report",), metavar="DIR")
     return parser
 
 

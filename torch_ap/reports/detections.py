@@ -36,6 +36,7 @@ from torch_ap.reports.content import (
 )
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
 from torch_ap.reports.estimates import ReportOptions, headline
+from torch_ap.reports.gallery import gallery_sections
 from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
@@ -84,6 +85,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         sections += class_sections(metric, curves, cuts, bars, "classes", options, caption, f" at IoU {iou:g}")
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics))
+            sections += gallery_sections(metric, options)
         sections.append(_class_table(by_system, next(iter(intervals.values()))[1], iou, options))
         sections += _image_section(metric)
     with metric._all_ranks():

@@ -26,6 +26,9 @@ class ReportOptions:
         confidence_level: nominal coverage of all intervals.
         resampling: settings of intervals that resample.
         names: names of classes or queries.
+        images: path of each image of a detector by its position, or None.
+        image_names: name of each image by its position, or None.
+        has_pictures: whether the form of the report has pictures.
     """
 
     other: Any
@@ -33,6 +36,9 @@ class ReportOptions:
     confidence_level: float
     resampling: Resampling
     names: Any = None
+    images: Any = None
+    image_names: Any = None
+    has_pictures: bool = True
 
     @property
     def level(self) -> str:

@@ -45,6 +45,8 @@ def report(
     title: str | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
     query_names: Mapping[int, str] | Sequence[str] | None = None,
+    images: Sequence[str | os.PathLike[str]] | None = None,
+    image_names: Sequence[str] | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
@@ -69,6 +71,9 @@ def report(
         class_names: names of classes or labels, as for ``curve``; replaces the names of
             :class:`torch_ap.MeanAveragePrecision`.
         query_names: names of queries: a dict by id, or a list that begins with the name of query 0.
+        images: paths of the image files of a detector, in the order of ``update`` (extra: ``plot``). The pictures of a
+            page in HTML then show thumbnails, else a plain canvas. A missing or unreadable file is named on the page.
+        image_names: names of these images; None for their ``sample_ids`` or positions.
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
         generator: source of randomness; None for a new one with seed 0, so that results repeat.
@@ -110,7 +115,12 @@ def report(
         if names is not None:
             raise_invalid(name, f"must be None for a {type(metric).__name__}", names)
     names = query_names if has_queries else class_names
-    content = _content(metric, ReportOptions(other, system_names, level, resampling, names), title)
+    for name, value in (("images", images), ("image_names", image_names)):
+        _check_images(metric, name, value)
+    by_position = None if images is None else dict(enumerate(images))
+    is_page = path.suffix.lower() != ".md"
+    options = ReportOptions(other, system_names, level, resampling, names, by_position, image_names, is_page)
+    content = _content(metric, options, title)
     distributed = torch.distributed
     if not distributed.is_available() or not distributed.is_initialized() or not distributed.get_rank():
         lines = _FORMS[path.suffix.lower()].document(content).split("\n")
@@ -143,6 +153,19 @@ def _check(metric: object, path: Path, other: object, system_names: Any) -> None
     for name, system in (*(("metric", x) for x in metrics), ("other", other)):
         if isinstance(system, RankingMetric) and not system.update_called:
             raise ValueError(f"`{name}` must have been updated: it contains nothing to report")
+
+
+def _check_images(metric: Any, name: str, value: Any) -> None:
+    """Raise ValueError unless there is one value per image of a detector, or None."""
+    if value is None:
+        return
+    if not isinstance(metric, DetectionMetric):
+        raise_invalid(name, f"must be None for a {type(metric).__name__}", value)
+    with metric._all_ranks():
+        count = len(metric._image_ids(metric._columns()))
+    allowed = str if name == "image_names" else str | os.PathLike
+    if not isinstance(value, list | tuple) or len(value) != count or not all(isinstance(x, allowed) for x in value):
+        raise_invalid(name, f"must be a list of {count} texts, one per image", value)
 
 
 def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:

@@ -53,7 +53,7 @@ def corrected_average_precision(at: MatchesAt, corrections: Corrections, match: 
     """
     matches, index, size = at.matches, at.threshold_index, at.matches.categories
     hit, miss = matches.flags(0, index)
-    before = _RankedFlags(at, hit, hit | miss)
+    before = RankedOutcomes(at, hit, hit | miss)
     m = matches.relevant[0]
     every = torch.arange(size, device=m.device)
     ap = before.average_precision(every, m, _no_changes(every))
@@ -85,7 +85,7 @@ def _count_defined(values: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Changes:
+class Changes:
     """Changed outcomes of detections in R rankings, by ranking and place.
 
     Attributes:
@@ -99,19 +99,19 @@ class _Changes:
     hit: Tensor
     counted: Tensor
 
-    def select_rankings(self, first: int, end: int) -> "_Changes":
+    def select_rankings(self, first: int, end: int) -> "Changes":
         """Return the changes of the rankings [first, end), which are numbered from 0 then."""
         low, high = torch.searchsorted(self.ranking, torch.tensor([first, end], device=self.ranking.device)).tolist()
         part = slice(low, high)
-        return _Changes(self.ranking[part] - first, self.place[part], self.hit[part], self.counted[part])
+        return Changes(self.ranking[part] - first, self.place[part], self.hit[part], self.counted[part])
 
 
-def _no_changes(like: Tensor) -> _Changes:
+def _no_changes(like: Tensor) -> Changes:
     flags = like[:0].bool()
-    return _Changes(like[:0], like[:0], flags, flags)
+    return Changes(like[:0], like[:0], flags, flags)
 
 
-class _RankedFlags:
+class RankedOutcomes:
     """Outcomes of the N ranked detections, and rankings in which few outcomes differ.
 
     Args:
@@ -127,7 +127,7 @@ class _RankedFlags:
         self.offsets = torch.searchsorted(self.hits, self.edges)
         self.above = segments.as_int64(segments.running_counts(counted))
 
-    def average_precision(self, categories: Tensor, m: Tensor, changes: _Changes) -> Tensor:
+    def average_precision(self, categories: Tensor, m: Tensor, changes: Changes) -> Tensor:
         """Return the AP of R rankings of the detections of a category; NaN without ground truths.
 
         Args:
@@ -143,7 +143,7 @@ class _RankedFlags:
             parts.append(torch.where(curve.m > 0, self.convention(curve), torch.nan))
         return torch.cat(parts) if parts else segments.as_float64(m)
 
-    def _curve(self, categories: Tensor, m: Tensor, changes: _Changes) -> HitCurve:
+    def _curve(self, categories: Tensor, m: Tensor, changes: Changes) -> HitCurve:
         """Return the hit curves of R rankings; detections are not tied."""
         size, offsets = len(self.hit) + 1, self.offsets
         starts = torch.arange(len(categories) + 1, device=m.device) * size
@@ -280,8 +280,8 @@ def _areas(at: MatchesAt, rows: Tensor) -> Tensor:
 
 
 def _changes(
-    at: MatchesAt, before: _RankedFlags, matched: tuple[Tensor, Matches], pair: Tensor, rows: Tensor, owner: Tensor
-) -> _Changes:
+    at: MatchesAt, before: RankedOutcomes, matched: tuple[Tensor, Matches], pair: Tensor, rows: Tensor, owner: Tensor
+) -> Changes:
     """Return the changed outcomes; rankings are the categories of ``pair`` other than -1, numbered in this order.
 
     Args:
@@ -303,7 +303,7 @@ def _changes(
     number = segments.from_counts((pair >= 0).flatten().long())
     ranking = number[2 * owner + (ranked.category[place] == pair[owner, 1])]
     in_order = (ranking * (len(before.hit) + 1) + place).argsort()
-    return _Changes(ranking[in_order], place[in_order], *flags[:, in_order])
+    return Changes(ranking[in_order], place[in_order], *flags[:, in_order])
 
 
 def _relevant(at: MatchesAt, image: Tensor, matched: tuple[Tensor, Matches], pair: Tensor) -> Tensor:

@@ -1,0 +1,357 @@
+"""Gallery of a detector: the worst images, the costliest errors of each kind, and the labels that may be wrong.
+
+Every picture is a drawing of the shapes as SVG, readable without scripts: in the colours of the page, on a thumbnail if
+the images are given. A thumbnail occurs once in the page, however many pictures use it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base.messages import escape_unprintable
+from torch_ap.core.ranking import segments
+from torch_ap.detection.errors.costly import costliest_errors
+from torch_ap.detection.errors.outcomes import DETECTION_KINDS, detections_of, outcomes_of
+from torch_ap.detection.inputs.images import image_ids
+from torch_ap.detection.metrics.diagnosis import background_of
+from torch_ap.detection.shapes import boxes, rotated
+from torch_ap.reports.content import Cell, Section, Table, Widget
+from torch_ap.reports.thumbnails import Thumbnails
+
+_WORST_IMAGES, _ERRORS_OF_A_KIND, _LABELS = 50, 20, 20
+_MAX_SHAPES = 25  # of each side in a picture
+_SIDE = 320  # units of the longer side of a picture
+_MAX_NAME = 40  # characters
+_MAX_COLUMNS = 120  # of a mask
+_DRAWN = {"bbox": "boxes", "rotated": "boxes", "segm": "mask_edges", "boundary": "mask_edges"}  # column by `iou_type`
+_TITLES = {
+    "classification": "Right place, wrong class",
+    "localization": "Right class, IoU too low",
+    "both": "Wrong class, and IoU too low",
+    "duplicate": "Object already found by a better detection",
+    "background": "No object there",
+    "missed": "Missed objects",
+}
+_LEGEND = (
+    '<p class="legend"><span class="truth">found object</span> <span class="missed">missed object</span> '
+    '<span class="right">true positive</span> <span class="wrong">false positive</span></p>'
+)
+
+
+def gallery_sections(metric: Any, options: Any) -> list[Section]:
+    """Return the sections with pictures of the images; none for shapes that have no place in an image."""
+    kind = metric._settings.iou_types[0]
+    if kind not in _DRAWN or metric._settings.own_iou is not None:
+        return []
+    gallery = _Gallery(metric, options)
+    if not options.has_pictures:
+        return [Section("Labels that may be wrong", [part for x in gallery.labels() for part in x.parts])]
+    parts = [*gallery.worst_images(), *gallery.errors(), *gallery.labels()]
+    note = gallery.thumbnails.note()
+    style = [Widget("gallery", None, html=f"{_LEGEND}{gallery.thumbnails.definitions()}")]
+    text = (
+        f"At IoU {gallery.at.iou_threshold:g}. A picture shows at most {_MAX_SHAPES} objects, and the {_MAX_SHAPES} "
+        "best detections of those that have at least the score of the best F1 of their class."
+    )
+    return [Section("Images and errors", [text, *([note] if note else []), *style, *parts])]
+
+
+@dataclass(frozen=True)
+class _Shot:
+    """One picture.
+
+    Attributes:
+        image: position of the image.
+        caption: text below the picture.
+        detection: row of the detection to emphasize; -1 for none.
+        truth: row of the ground truth to emphasize; -1 for none.
+    """
+
+    image: int
+    caption: str
+    detection: int = -1
+    truth: int = -1
+
+
+class _Gallery:
+    """Detections and ground truths of all images, as pictures.
+
+    Args:
+        metric: metric of the detector.
+        options: arguments of the report.
+    """
+
+    def __init__(self, metric: Any, options: Any) -> None:
+        self._metric, self._options = metric, options
+        self.at = at = metric._matches_at(None, None, options.names)
+        self.outcomes = outcomes_of(at, background_of(at, None))
+        columns, ranked = at.columns, at.matches.ranked
+        size = len(columns["detections_per_image"])
+        table = detections_of(self.outcomes, torch.arange(size, device=at.labels.device))
+        self._first = [segments.from_counts(columns[f"{x}s_per_image"]).tolist() for x in ("detection", "ground_truth")]
+        self._image_of = [image_ids(columns[f"{x}s_per_image"]) for x in ("detection", "ground_truth")]
+        self._kind, self._iou = table["kind"].tolist(), table["iou"].tolist()
+        self._partner = table["ground_truth"].tolist()  # row in the image
+        self._score = segments.as_float64(table["score"]).tolist()
+        short = [_shortened(x) for x in at.names]
+        place = {label: place for place, label in enumerate(at.labels.tolist())}
+        self._names = [
+            [short[place[x]] for x in columns[f"{side}_labels"].tolist()] for side in ("detection", "ground_truth")
+        ]
+        self._is_found = self.outcomes.detected.tolist()
+        self._counts = self.outcomes.valid.tolist()
+        least = metric.operating_points(class_names=options.names).threshold
+        category = torch.full_like(columns["detection_labels"], -1)
+        category[ranked.rows] = ranked.category
+        score = segments.comparable(columns["detection_scores"])
+        self._is_confident = (
+            ((category >= 0) & (score >= least.to(score)[category.clamp(min=0)])).tolist() if len(category) else []
+        )
+        self._shapes = _Shapes(at)
+        names = options.image_names or map(str, metric._image_ids(columns).tolist())
+        self._image_names = [_shortened(x) for x in names]
+        self.thumbnails = Thumbnails(options.images or {})
+
+    # -- sections
+
+    def worst_images(self) -> Iterator[Any]:
+        """Yield the images with the lowest AP; of equal ones, those with most errors first."""
+        table = self._metric.per_image()
+        errors = table["fp"] + table["missed"]
+        has_truths = ~table["ap"].isnan()
+        rows = has_truths.nonzero().squeeze(1)
+        rows = rows[errors[rows].argsort(descending=True, stable=True)]
+        rows = rows[table["ap"][rows].argsort(stable=True)][:_WORST_IMAGES]
+        shots = [
+            _Shot(
+                k,
+                f"AP {float(table['ap'][k]):.3f}: {int(table['tp'][k])} found, {int(table['missed'][k])} missed, "
+                f"{_count(int(table['fp'][k]), 'false positive')}",
+            )
+            for k in rows.tolist()
+        ]
+        total = int(has_truths.sum())
+        text = f"The {len(shots)} images with the lowest AP of {total:,} images with objects. Counts are for any score."
+        yield from self._part("Worst images", text, shots, is_open=True)
+
+    def errors(self) -> Iterator[Any]:
+        """Yield the costliest errors of each kind."""
+        for kind, found in costliest_errors(self.outcomes, _ERRORS_OF_A_KIND).items():
+            shots = []
+            for row, cost in zip(found.row.tolist(), found.cost.tolist(), strict=True):
+                side, costs = kind == "missed", "" if cost != cost else f"; costs {cost:.4f}"
+                image = int(self._image_of[side][row])
+                if side:
+                    shots.append(_Shot(image, f"{self._truth_text(row)}{costs}", truth=row))
+                else:
+                    truth = self._partner[row]
+                    other = -1 if truth < 0 else self._first[1][image] + truth
+                    shots.append(_Shot(image, f"{self._detection_text(row, image)}{costs}", row, other))
+            text = (
+                f"The {len(shots)} costliest of {found.total:,}: the cost is the gain in AP without this one "
+                f"{'object' if kind == 'missed' else 'detection'}."
+            )
+            yield from self._part(f"{_TITLES[kind]} ({kind})", text, shots)
+
+    def labels(self) -> Iterator[Any]:
+        """Yield the suspicious labels."""
+        if getattr(self.at.settings, "ap_fixed", False):  # its limit depends on all images
+            return
+        others = [] if self._options.other is None else [self._options.other]
+        labels = self._metric.suspicious_labels(others, limit=_LABELS, class_names=self._options.names)
+        position = {x: k for k, x in enumerate(self._metric._image_ids(self.at.columns).tolist())}
+        shots, rows = [], list[list[Cell]]()
+        for row in labels.rows():
+            image = position[row["image"]]
+            truth, detection = (
+                -1 if row[x] < 0 else self._first[side][image] + row[x]
+                for side, x in ((1, "ground_truth"), (0, "detection"))
+            )
+            names = [_shortened(x) for x in (row["class"], row["detected_class"]) if x is not None]
+            caption = f"{row['kind']}: {' → '.join(names)}; {row['change']:+.4f}"
+            shots.append(_Shot(image, caption, detection, truth))
+            rows.append(
+                [self._image_names[image], row["kind"], " → ".join(names), row["change"], row["score"], row["iou"]]
+            )
+        listed = ", ".join(f"{kind} {count:,}" for kind, count in labels.counts.items())
+        text = f"{listed}. The first {len(shots)}, by the change of AP if the label were corrected."
+        table = Table(
+            ["image", "kind", "class", "change of AP", "score", "IoU"], rows, {"change of AP": "+.4f"}, sortable=True
+        )
+        yield from self._part("Labels that may be wrong", text, shots, [table] if rows else [])
+
+    def _part(
+        self, title: str, text: str, shots: Sequence[_Shot], parts: Sequence[Any] = (), *, is_open: bool = False
+    ) -> Iterator[Widget]:
+        pictures = "".join(map(self._picture, shots))
+        if not shots:
+            return
+        html = (
+            f'<details class="gallery"{" open" * is_open}><summary>{escape(title)}</summary><p>{escape(text)}</p>'
+            f'<div class="shots">{pictures}</div></details>'
+        )
+        yield Widget("gallery", None, parts, html)
+
+    # -- one picture
+
+    def _picture(self, shot: _Shot) -> str:
+        image = shot.image
+        truths, detections = self._shown(shot)
+        width, height, scale = self._frame(image, [(1, x) for x in truths] + [(0, x) for x in detections])
+        thumbnail = self.thumbnails.reference(image, width, height)
+        name = _text(f"image {self._image_names[image]}")
+        lines = []
+        drawn = [f'<rect class="canvas" width="{width:g}" height="{height:g}"/>{thumbnail}']
+        for side, rows in ((1, truths), (0, detections)):
+            for row in rows:
+                described = self._truth_text(row) if side else self._detection_text(row, image)
+                kinds = self._classes(side, row, shot)
+                short = self._names[side][row] + ("" if side else f" {self._score[row]:.2g}")
+                drawn.append(self._shapes.draw(side, row, scale, kinds, _text(described), _text(short)))
+                lines.append(f"<li>{_text(described)}</li>")
+        hidden = [
+            end - first - len(rows)
+            for (first, end), rows in zip(self._ranges(image), (detections, truths), strict=True)
+        ]
+        if any(hidden):
+            lines.append(f"<li>not drawn: {_count(hidden[1], 'object')}, {_count(hidden[0], 'detection')}</li>")
+        return (
+            f'<figure class="shot"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{name}">'
+            f"{''.join(drawn)}</svg><figcaption><b>{name}</b> {_text(shot.caption)}<details><summary>"
+            f"{_count(len(truths), 'object')}, {_count(len(detections), 'detection')}</summary>"
+            f"<ul>{''.join(lines)}</ul></details>"
+            "</figcaption></figure>"
+        )
+
+    def _ranges(self, image: int) -> list[tuple[int, int]]:
+        return [(first[image], first[image + 1]) for first in self._first]
+
+    def _shown(self, shot: _Shot) -> tuple[list[int], list[int]]:
+        """Return the rows of the drawn ground truths and detections; the emphasized ones are the last."""
+        (low, high), (first, end) = self._ranges(shot.image)
+        detections = [x for x in range(low, high) if self._is_confident[x] and x != shot.detection]
+        detections = sorted(detections, key=lambda x: -self._score[x])[: _MAX_SHAPES - 1][::-1]
+        truths = [x for x in range(first, end) if x != shot.truth][: _MAX_SHAPES - 1]
+        return (
+            truths + [shot.truth] * (shot.truth >= 0),
+            detections + [shot.detection] * (shot.detection >= 0),
+        )
+
+    def _frame(self, image: int, drawn: Sequence[tuple[int, int]]) -> tuple[float, float, float]:
+        """Return width and height of the picture, and its units per pixel."""
+        size = self.thumbnails.size(image) or self._shapes.size(image)
+        if size is None:
+            ends = [self._shapes.corner(side, row) for side, row in drawn]
+            size = max((x for x, _ in ends), default=1.0), max((y for _, y in ends), default=1.0)
+        width, height = (max(1e-6, x) for x in size)
+        scale = _SIDE / max(width, height)
+        return round(max(width * scale, 20), 1), round(max(height * scale, 20), 1), scale
+
+    def _classes(self, side: int, row: int, shot: _Shot) -> str:
+        if side:
+            kind = "found" if self._is_found[row] or not self._counts[row] else "missed"
+        else:
+            kind = ("right", *["wrong"] * 5, "ignored")[self._kind[row]]
+        return (
+            f"{'truth' if side else 'detection'} {kind}{' chosen' * (row == (shot.truth if side else shot.detection))}"
+        )
+
+    def _truth_text(self, row: int) -> str:
+        verdict = "found" if self._is_found[row] else "missed" if self._counts[row] else "ignored"
+        return f"object {self._names[1][row]}: {verdict}"
+
+    def _detection_text(self, row: int, image: int) -> str:
+        partner, about = self._partner[row], ""
+        if partner >= 0:
+            about = f", IoU {self._iou[row]:.2f} with {self._names[1][self._first[1][image] + partner]}"
+        return f"{self._names[0][row]} {self._score[row]:.3g}{about}: {DETECTION_KINDS[self._kind[row]]}"
+
+
+class _Shapes:
+    """The shapes of both sides, to draw."""
+
+    def __init__(self, at: Any) -> None:
+        self._columns, self._settings = at.columns, at.settings
+        self._is_mask = _DRAWN[at.iou_type] == "mask_edges"
+        self._points: list[Tensor] = []
+        self._edges: list[tuple[Tensor, list[int]]] = []
+        for side in ("detection", "ground_truth"):
+            if self._is_mask:
+                edges = segments.from_counts(at.columns[f"{side}_edges_per_mask"])
+                self._edges.append((at.columns[f"{side}_mask_edges"], edges.tolist()))
+            elif at.iou_type == "rotated":
+                self._points.append(rotated.corners(at.columns[f"{side}_boxes"], at.settings.box_format).cpu())
+            else:
+                x1, y1, x2, y2 = segments.as_float64(
+                    boxes.to_xyxy(at.columns[f"{side}_boxes"], at.settings.box_format)
+                ).unbind(1)
+                self._points.append(torch.stack([x1, y1, x2, y1, x2, y2, x1, y2], 1).view(-1, 4, 2).cpu())
+        self._images = [image_ids(at.columns[f"{x}s_per_image"]).tolist() for x in ("detection", "ground_truth")]
+
+    def size(self, image: int) -> tuple[float, float] | None:
+        """Return width and height of an image with masks, in pixels; None if unknown."""
+        if not self._is_mask:
+            return None
+        height, width = self._columns["image_sizes"][image].tolist()
+        return width, height
+
+    def corner(self, side: int, row: int) -> tuple[float, float]:
+        """Return the lower right corner of a shape without masks."""
+        x, y = self._points[side][row].amax(0).tolist()
+        return x, y
+
+    def draw(self, side: int, row: int, scale: float, kinds: str, described: str, short: str) -> str:
+        """Return a shape with its texts, which are escaped."""
+        if self._is_mask:
+            path, x, y = self._mask_path(side, row, scale)
+        else:
+            points = [[round(v, 1) for v in point] for point in (self._points[side][row] * scale).tolist()]
+            path = f"M{'L'.join(f'{a:g} {b:g}' for a, b in points)}Z"
+            x, y = min(points, key=lambda point: (point[1], point[0]))
+        y = y - 3 if not side else y + 9  # names of objects inside, of detections above
+        label = f'<text x="{max(1.0, x + 2):g}" y="{max(9.0, y):g}">{short}</text>'
+        stroke = self._stroke(side, row, scale)
+        return f'<g class="{kinds}"><title>{described}</title><path d="{path}"{stroke}/>{label}</g>'
+
+    def _stroke(self, side: int, row: int, scale: float) -> str:
+        if not self._is_mask:
+            return ""
+        step = self._step(self._images[side][row])
+        return f' class="mask" style="stroke-width:{max(0.5, step * scale):.3g}"'
+
+    def _step(self, image: int) -> int:
+        return max(1, -(-int(self._columns["image_sizes"][image].max()) // _MAX_COLUMNS))
+
+    def _mask_path(self, side: int, row: int, scale: float) -> tuple[str, float, float]:
+        """Return the runs of some columns of a mask as vertical lines, and its upper left corner."""
+        edges, offsets = self._edges[side]
+        image = self._images[side][row]
+        height, step = int(self._columns["image_sizes"][image][0]), self._step(image)
+        runs = edges[offsets[row] : offsets[row + 1]].long().view(-1, 2).tolist()
+        lines, left, top = [], None, float(height)
+        for first, end in runs:
+            for column in range(first // height, (end - 1) // height + 1):
+                low, high = (
+                    max(first, column * height) - column * height,
+                    min(end, (column + 1) * height) - column * height,
+                )
+                left, top = column if left is None else left, min(top, low)
+                if column % step == 0:
+                    lines.append(f"M{(column + step / 2) * scale:.4g} {low * scale:.4g}v{(high - low) * scale:.3g}")
+        return "".join(lines), (left or 0) * scale, top * scale
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _text(text: str) -> str:
+    return escape(escape_unprintable(text))
