@@ -30,6 +30,7 @@ from benchmarks import (
     detection_peers,
     detection_shapes,
     detection_slices,
+    detection_small,
     detection_weak,
 )
 from benchmarks.detection_scenes import Scenes, clustered, dense, like_coco
@@ -49,7 +50,7 @@ from torch_ap.detection.functions import coco_mean_average_precision
 
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]
 THREADED = ("boxes", "density", "shapes", "lvis")
-PARTS = (*THREADED, "evaluators", "updates", "cuts", "errors", "slices", "weak", "memory", "sync")
+PARTS = (*THREADED, "evaluators", "updates", "cuts", "errors", "slices", "weak", "few", "command", "memory", "sync")
 DENSE = "dense, 200 with 1,000 of one class"
 LONGEST = 5.0  # seconds; slower contenders run once
 BATCH = 50
@@ -245,6 +246,8 @@ def print_tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, e
         "errors": lambda: detection_errors.print_tables(sizes if quick else [50, *sizes], rounds),
         "slices": lambda: detection_slices.print_tables(*((50, 10) if quick else (5000, 300)), rounds),
         "weak": lambda: detection_weak.print_table([20, 100] if quick else [20, 100, 1000, 5000], rounds),
+        "few": lambda: detection_small.print_table(timer, quick=quick),
+        "command": lambda: detection_small.print_command(50 if quick else 5000, 1 if quick else rounds),
         "memory": lambda: print_memory(50 if quick else 5000),
         "sync": lambda: print_sync(20 if quick else 300),
     }

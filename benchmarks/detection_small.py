@@ -1,0 +1,150 @@
+"""Images with few boxes, one image at a time, and the command ``torch-ap coco``, compared with hotcoco."""
+
+import contextlib
+import importlib
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.detection_peers import box_annotations
+from benchmarks.detection_scenes import Scenes, like_coco
+from benchmarks.detection_weak import weak
+from benchmarks.timing import Timer, print_head, print_peer_head, print_peer_row, print_row
+from torch_ap.detection import MeanAveragePrecision
+from torch_ap.detection.functions import coco_mean_average_precision
+
+BATCH = 50
+NAMES = ["function", "hotcoco", "hotcoco, from dicts"]
+_SCRIPTS = {
+    "import torch": "import torch",
+    "torch-ap coco": """
+        import sys
+        from torch_ap.cli.main import main
+        main(["coco", *sys.argv[1:]])
+    """,
+    "hotcoco": """
+        import sys
+        import hotcoco
+        truths = hotcoco.COCO(sys.argv[1])
+        evaluation = hotcoco.COCOeval(truths, truths.load_res(sys.argv[2]), "bbox")
+        evaluation.run()
+    """,
+}
+_REPORT = """
+import os, pathlib, sys
+status = pathlib.Path("/proc/self/status")  # only Linux has this file
+lines = status.read_text().splitlines() if status.exists() else ["VmHWM: nan"]
+memory = next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+print(sum(os.times()[:2]), memory, file=sys.stderr)
+"""
+
+
+def few_boxes(images: int, detections: float, truths: float) -> Scenes:
+    """Return images with few boxes; a number below 1 is the share of images with one box."""
+    generator = torch.Generator().manual_seed(0)
+
+    def side(number: float) -> dict[str, torch.Tensor]:
+        share = torch.rand(images, generator=generator) < number
+        counts = share.long() if number < 1 else torch.full((images,), int(number))
+        size = 20 + 40 * torch.rand(int(counts.sum()), 2, generator=generator)
+        boxes = torch.cat([200 * torch.rand(size.shape, generator=generator), size], 1)
+        labels = torch.randint(0, 5, (len(boxes),), generator=generator)
+        return {"boxes": boxes, "labels": labels, "counts": counts}
+
+    preds, target = side(detections), side(truths)
+    preds["scores"] = torch.rand(len(preds["labels"]), generator=generator)
+    target |= {"area": target["boxes"][:, 2:].prod(1), "iscrowd": torch.zeros_like(target["labels"])}
+    return Scenes(preds, target)
+
+
+def _update_and_compute(scenes: Scenes) -> Callable[[], Any]:
+    """Return an epoch of updates with 50 images from lists of dicts without areas and crowds, and compute."""
+    plain = {key: column for key, column in scenes.target.items() if key not in ("area", "iscrowd")}
+    preds, target = Scenes(scenes.preds, plain).lists()
+    metric = MeanAveragePrecision("xywh")
+    metric.warn_on_many_detections = False
+
+    def run() -> None:
+        metric.reset()
+        for first in range(0, len(preds), BATCH):
+            metric.update(preds[first : first + BATCH], target[first : first + BATCH])
+        metric.compute()
+
+    return run
+
+
+def _hotcoco(scenes: Scenes) -> dict[str, Callable[[], Any]]:
+    """Return the evaluation of loaded data, and the evaluation with the loading of dicts."""
+    package = importlib.import_module("hotcoco")
+    truths, found = box_annotations(scenes)
+
+    def load() -> tuple[Any, Any]:
+        data = package.COCO(truths)
+        return data, data.load_res(found)
+
+    def evaluate(data: tuple[Any, Any]) -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            package.COCOeval(*data, "bbox").run()
+
+    loaded = load()
+    return {NAMES[1]: lambda: evaluate(loaded), NAMES[2]: lambda: evaluate(load())}
+
+
+def print_table(timer: Timer, *, quick: bool) -> None:
+    """Print the time of updates with lists of dicts and compute, of the function of packed images, and of hotcoco."""
+    names = NAMES if find_spec("hotcoco") else NAMES[:1]
+    print_peer_head("Few boxes: updates and compute", "images", names)
+    many = 100 if quick else 100_000
+    sets = {
+        "1, with 5 detections and 2 ground truths": few_boxes(1, 5, 2),
+        "1 like COCO's": like_coco(1, seed=3),
+        "16 like COCO's": like_coco(16, seed=1),
+        f"{many // 20:,}, a tenth of them with a detection": few_boxes(many // 20, 0.1, 1),
+        f"{many // 10:,} with one box": few_boxes(many // 10, 1, 1),
+        f"{many:,} with one box": few_boxes(many, 1, 1),
+    }
+    for what, scenes in sets.items():
+        contenders: dict[str, Callable[[], Any]] = {
+            "torch_ap": _update_and_compute(scenes),
+            NAMES[0]: partial(coco_mean_average_precision, scenes.preds, scenes.target, "xywh"),
+        }
+        contenders |= _hotcoco(scenes) if len(names) > 1 else {}
+        print_peer_row(what, timer(contenders), names)
+
+
+def print_command(images: int, rounds: int) -> None:
+    """Print processor time and peak memory of the command on the results of a weak detector, in new processes."""
+    truths, found = box_annotations(weak(like_coco(images, most=60, wrong=48)))
+    title = f"Files of {images:,} images with {len(found):,} detections, low mAP"
+    print_head(title, "", "processor time, s", "beyond importing torch, s", "memory, MB")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("truths.json", "found.json")]
+        for path, content in zip(paths, (truths, found), strict=True):
+            path.write_text(json.dumps(content))
+        base = 0.0
+        for name, script in _SCRIPTS.items():
+            if name == "hotcoco" and not find_spec(name):
+                continue
+            runs = [_run(textwrap.dedent(script), paths) for _ in range(rounds + 1)]
+            seconds, memory = (min(x) for x in zip(*runs, strict=True))
+            base = base or seconds
+            beyond = seconds if name == "hotcoco" else seconds - base
+            print_row(name, f"{seconds:.2f}", f"{beyond:.2f}", f"{memory:.0f}")
+
+
+def _run(script: str, paths: list[Path]) -> tuple[float, float]:
+    """Return the processor time of a script in seconds, and its peak memory in MB."""
+    command = [sys.executable, "-c", f"{script}\n{_REPORT}", *map(str, paths)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, memory = done.stderr.split()[-2:]
+    return float(seconds), float(memory)
