@@ -540,3 +540,17 @@ def test_boundaries_equal_the_definition(seed):
     own.evaluate()
     own.accumulate()
     assert all(is_equal(peer.eval[name], own.eval[name]) for name in ARRAYS)
+
+
+def test_an_edited_area_counts_as_in_pycocotools():
+    for seed in (4, 6):
+        truth, results = random_data(np.random.default_rng(seed), "bbox")
+        peers, own = peer_data(truth, results), own_data(truth, results)
+        for _, detections in (peers, own):
+            for number, entry in detections.anns.items():
+                if number % 3 == 0:
+                    entry["area"] = 50.0
+                if number % 5 == 0:
+                    entry["bbox"] = [x + 1 for x in entry["bbox"]]
+        peer, found = evaluated(cocoeval.COCOeval, peers, "bbox", 1), evaluated(COCOeval, own, "bbox", 1)
+        assert all(is_equal(peer.eval[name], found.eval[name]) for name in ARRAYS)

@@ -52,7 +52,6 @@ class COCO:
         self.dataset: dict[str, Any] = {}
         if annotation_file is not None:
             self.dataset, self._name = data_sets.load(annotation_file)
-        self.has_areas_of_boxes = False  # whether each area is known to be width times height
         self.list_name = f"{self._name}: annotations"  # in messages about annotations
         self.createIndex()
 
@@ -141,7 +140,6 @@ class COCO:
             results, out.list_name = data_sets.list_of_results(rows)
             data_sets.check_images(results, out.list_name, self.imgs)
             data_sets.complete(results, out.list_name)
-            out.has_areas_of_boxes = bool(results) and len(results[0].get("bbox", ())) > 0
             for result in results:
                 result["iscrowd"] = 0
             out.dataset = {key: self.dataset[key] for key in ("info", *data_sets.LISTS) if key in self.dataset}

@@ -107,7 +107,7 @@ class COCOeval(Statistics):
             side.warn_of_faults(known, categories, getattr(data, "anns", {}), getattr(data, "imgToAnns", {}))
         images = self.cocoGt.loadImgs(params.imgIds) if params.iouType in ("segm", "boundary") else ()
         columns = columns_of(settings, params.iouType, truths, detections, images)
-        if params.iouType == "bbox" and not getattr(self.cocoDt, "has_areas_of_boxes", False):
+        if params.iouType == "bbox":
             columns |= detections.areas_unlike_boxes(columns["detection_boxes"])
         return columns
 

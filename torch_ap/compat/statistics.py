@@ -82,7 +82,7 @@ def fill(
     if all(isinstance(category, int) for category in categories):
         ids = torch.tensor(list(categories), dtype=torch.int64)
         columns = columns | {name: ids[columns[name]] for name in _LABELS if name in columns}
-    metric._add(columns, None, None)
+    metric._add(columns, None, None, None)
 
 
 def names_of(categories: Sequence[Mapping[str, Any]]) -> dict[int, str] | None:
