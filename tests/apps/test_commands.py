@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import torch_ap
+from benchmarks import start
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.file_notes import low_value_causes
@@ -61,6 +62,43 @@ def test_functions_do_not_import_torchmetrics():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
+
+
+@pytest.fixture
+def small_files(tmp_path, monkeypatch):
+    start.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+
+SLOW = ("torchmetrics", "scipy", "matplotlib", "pyarrow", "pandas")
+MOST_MODULES = 210  # beyond the modules of `import torch`: of this package and the standard library
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize(
+    ("arguments", "slow"),
+    [
+        ("score table.csv --preds score --target label", []),
+        ("score table.csv --preds score --target label -m ap@5 -m P@5 --json", []),
+        ("score table.csv --preds score --target label --group query -m map -m ndcg", []),
+        ("score table.csv --preds score --target label --interval", ["scipy"]),
+        ("score table.csv --preds score --target label --bins 64", []),
+        ("trec qrels.txt run.txt", []),
+        ("explain table.csv --preds score --target label", []),
+        ("plan --ap 0.62 --units 80 --half-width 0.05", ["scipy"]),
+    ],
+)
+def test_commands_import_few_modules(arguments, slow):
+    """Numbers need no metric, and so not torchmetrics, which imports SciPy and matplotlib and takes two seconds."""
+    code = (
+        "import json, sys, torch\nbefore = set(sys.modules)\nfrom torch_ap.cli import main\n"
+        "assert main.main(sys.argv[1:]) == 0\nadded = sys.modules.keys() - before\n"
+        f"print(json.dumps([[x for x in {SLOW} if x in added], len(added)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments.split()], capture_output=True, check=True, text=True)
+    names, count = json.loads(done.stdout.splitlines()[-1])
+    assert names == slow
+    assert count < MOST_MODULES or slow
 
 
 def test_every_name_of_the_package_is_there():

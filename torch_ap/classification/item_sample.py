@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
@@ -14,7 +14,6 @@ from torch_ap.core.base.options import Design
 from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures.chance import chance_of_curve
-from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
@@ -33,6 +32,9 @@ from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
+
+if TYPE_CHECKING:
+    from torch_ap.core.metric.base import RankingMetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +268,7 @@ def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Ba
 
 @renamed_keywords(batch="chunk_size")
 def confidence_interval(
-    self: RankingMetric,
+    self: "RankingMetric",
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -311,8 +313,8 @@ def confidence_interval(
 
 @renamed_keywords(batch="chunk_size")
 def compare(
-    self: RankingMetric,
-    other: RankingMetric,
+    self: "RankingMetric",
+    other: "RankingMetric",
     *,
     confidence_level: float = 0.95,
     method: str | None = None,

@@ -1,7 +1,7 @@
 """Metrics over the queries of judged runs, for intervals, chance levels and the page of ``torch-ap trec``."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -9,21 +9,24 @@ from torch import Tensor
 from torch_ap.cli.compare_runs import Settings
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.retrieval.metrics.measures import metric_of_measure
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
 from torch_ap.retrieval.runs import names
 from torch_ap.retrieval.runs.judged import Judged, Listed
 from torch_ap.retrieval.runs.measure_names import COUNTS
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.runs.results import result_interval
 
+if TYPE_CHECKING:
+    from torch_ap.retrieval.metrics.query_metric import QueryMetric
+
 ENDS = ("low", "high", "chance")
 
 
-def metric_of(judged: Judged, name: str) -> QueryMetric:
+def metric_of(judged: Judged, name: str) -> "QueryMetric":
     """Return the metric of a measure, updated with the run; query ids are positions in ``judged``."""
     if name in COUNTS or names.needs_judgements(name):
         raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
+    from torch_ap.retrieval.metrics.measures import metric_of_measure  # imports torchmetrics
+
     measure = names.measure_of(name, judged)
     metric = metric_of_measure(measure, aggregation=names.aggregation_of(name))
     curve = judged.graded if measure.graded else judged.curve

@@ -8,8 +8,9 @@ from torch_ap.cli import gates, table_inputs
 from torch_ap.cli.detectors import system_names
 from torch_ap.cli.notes import emit, file_name
 from torch_ap.cli.progress import resampling_options
-from torch_ap.cli.table_inputs import Inputs, metric_of, metrics_of_systems
+from torch_ap.cli.table_inputs import Inputs
 from torch_ap.cli.table_intervals import gates_of_table
+from torch_ap.cli.table_values import metric_of, metrics_of_systems
 from torch_ap.reports import report
 
 

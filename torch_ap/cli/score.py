@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from torch_ap.cli import gates, report, score_best, score_bins, score_exact, table_inputs
+from torch_ap.cli import gates, score_best, score_bins, score_exact, table_inputs
 from torch_ap.cli.notes import to_option_names
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
-from torch_ap.cli.table_inputs import metric_of
 from torch_ap.cli.table_intervals import AP_ALONE, cluster_options, gates_of_table, has_comparison, interval_of
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
+from torch_ap.cli.table_values import evaluate, metric_of
 from torch_ap.cli.tables import number
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
         positives = torch.bincount(columns.group[is_hit], minlength=len(table.groups))
         table_inputs.note_without_positives(args, table, positives, labels=False)
     if args.report is not None:
+        from torch_ap.cli import report  # imports metric classes, and so torchmetrics
+
         report.write(args, inputs, args.report)
     positive = int((columns.target >= level).sum())
     facts = table_inputs.table_facts(args, table, len(columns.preds), positive, classes, labels=labels)
@@ -70,8 +72,8 @@ def _result_of(
     args: argparse.Namespace, measure: Measure, columns: Columns, baseline: Columns | None, rows: tuple[str, ...]
 ) -> MeasureResult:
     """Return the value of a measure, with interval, chance level, comparison and rows if requested."""
-    metric = metric_of(args, measure, columns)
-    value = float(metric.compute())
+    evaluation = evaluate(args, measure, columns)
+    value = float(evaluation.value)
     result = MeasureResult({"value": value})
     is_undefined, grouped = math.isnan(value) and columns.preds.ndim == 1, columns.group is not None
     if is_undefined:
@@ -79,15 +81,17 @@ def _result_of(
         result.numbers |= dict.fromkeys(("low", "high", "chance"), math.nan) if args.interval else {}
     elif args.interval:
         ends, reasons = interval_and_chance(
-            lambda: interval_of(args, measure, metric, columns, args.confidence_level), metric.chance_level
+            lambda: interval_of(args, measure, evaluation, columns, args.confidence_level), evaluation.chance_level
         )
         result.numbers |= ends
         result.reasons += [to_option_names(x, args.option_names) for x in reasons]
     if baseline is not None:
-        other = metric_of(args, measure, baseline)
-        other_value = float(other.compute())
+        other = evaluate(args, measure, baseline)
+        other_value = float(other.value)
         missing = NO_POSITIVE if is_undefined else "" if has_comparison(measure, columns) else AP_ALONE
-        compared = compare(metric, other, missing, confidence_level=args.confidence_level, **cluster_options(columns))
+        compared = compare(
+            evaluation, other, missing, confidence_level=args.confidence_level, **cluster_options(columns)
+        )
         numbers = {name: compared[name] for name in ("low", "high", "p_value")}
         result.compared = {"baseline": other_value, "difference": value - other_value, **numbers}
         reason = to_option_names(compared["reason"], args.option_names)
@@ -95,7 +99,7 @@ def _result_of(
             subject = "no comparison" if math.isnan(numbers["p_value"]) else "comparison"
             result.reasons.append(f"{subject}: {reason}")
     if rows and grouped:
-        result.rows = {name: {"value": x} for name, x in zip(rows, metric.per_query()[1].tolist(), strict=True)}
+        result.rows = {name: {"value": x} for name, x in zip(rows, evaluation.values_of_groups(), strict=True)}
     elif rows:
         result.rows = _values_of_classes(args, measure, columns, rows)
     return result
@@ -105,12 +109,12 @@ def _values_of_classes(
     args: argparse.Namespace, measure: Measure, columns: Columns, names: tuple[str, ...]
 ) -> dict[str, dict[str, float]]:
     """Return the value of each class, with interval and chance level if they exist."""
-    metric = metric_of(args, measure, columns, "none")
-    numbers: Mapping[str, Tensor] = {"value": metric.compute()}
+    evaluation = evaluate(args, measure, columns, "none")
+    numbers: Mapping[str, Tensor] = {"value": evaluation.value}
     if args.interval:
         try:
-            interval = interval_of(args, measure, metric, columns, args.confidence_level)
-            numbers = {**numbers, "low": interval.low, "high": interval.high, "chance": metric.chance_level()}
+            interval = interval_of(args, measure, evaluation, columns, args.confidence_level)
+            numbers = {**numbers, "low": interval.low, "high": interval.high, "chance": evaluation.chance_level()}
         except ValueError:  # the mean has the reason
             pass
     return {name: {key: float(x[place]) for key, x in numbers.items()} for place, name in enumerate(names)}

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch_ap.cli import report, table_inputs
+from torch_ap.cli import table_inputs
 from torch_ap.cli.notes import file_name, to_option_names
+from torch_ap.cli.table_values import metrics_of_systems
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number, reason_lines
 from torch_ap.inference import BestSystem, best_of_metrics
 
@@ -17,10 +18,12 @@ def evaluate(args: argparse.Namespace) -> "BestReport":
     measures, table, columns, _ = inputs = table_inputs.read(args)
     results = {}
     for measure in measures:
-        systems = table_inputs.metrics_of_systems(args, measure, columns)
+        systems = metrics_of_systems(args, measure, columns)
         level = args.confidence_level
         results[measure.name] = best_of_metrics(systems, confidence_level=level, reference=args.baseline)
     if args.report is not None:
+        from torch_ap.cli import report
+
         report.write(args, inputs, args.report)
     level = 1 if args.relevance_level is None else args.relevance_level
     positive = int((columns.target >= level).sum())

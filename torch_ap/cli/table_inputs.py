@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
 from torch_ap.cli.notes import note
 from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import Bar
@@ -18,7 +17,6 @@ from torch_ap.core.columns import tables
 from torch_ap.core.columns.streams import STANDARD_INPUT
 from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
-from torch_ap.retrieval.metrics.measures import metric_of_measure
 
 ALL = "all"  # name of the mean in a table of values
 
@@ -273,37 +271,3 @@ def _check_clusters(args: argparse.Namespace, table: tables.Table, columns: Colu
     if len(repeated):
         name = short_repr(list(table.groups)[int(pairs[repeated[0], 0])])
         raise ValueError(f"{args.file}: all rows of a group must have one cluster (--cluster), group {name} has two")
-
-
-def metrics_of_systems(args: argparse.Namespace, measure: Measure, columns: Columns) -> dict[str, Any]:
-    """Return the metric of each column of scores with ``--best``, by name."""
-    if columns.preds.ndim != 2 or columns.preds.shape[1] != len(args.preds):
-        raise ValueError(f"{args.file}: --best needs columns of numbers as --preds, not of lists")
-    return {
-        name: metric_of(args, measure, replace(columns, preds=columns.preds[:, place]))
-        for place, name in enumerate(args.preds)
-    }
-
-
-def metric_of(args: argparse.Namespace, measure: Measure, columns: Columns, average: str = "macro") -> Any:
-    """Return the metric of all rows: of one ranking, of one per class or label, or of one per group."""
-    metric: Any
-    preds, target = columns.preds, columns.target
-    if columns.group is not None:
-        settings: dict[str, Any] = {} if measure.formula.graded else {"relevance_level": args.relevance_level}
-        metric = metric_of_measure(measure.formula, **settings)
-        metric.update(preds, target, indexes=columns.group)
-    elif preds.ndim == 1 and not measure.formula.is_average_precision:
-        metric = metric_of_measure(measure.formula, empty_target_action="nan")
-        metric.update(preds[None], target[None])
-    else:
-        settings = {"convention": measure.formula, "normalization": args.normalization, "prevalence": args.prevalence}
-        if preds.ndim == 1:
-            metric = BinaryAveragePrecision(**settings, empty_target_action="nan")
-        elif target.ndim == 1:
-            metric = MulticlassAveragePrecision(preds.shape[1], average, **settings, empty_target_action="skip")  # type: ignore[arg-type]
-        else:
-            metric = MultilabelAveragePrecision(preds.shape[1], average, **settings, empty_target_action="neg")  # type: ignore[arg-type]
-        metric.update(preds, target, columns.weights, groups=columns.cluster)
-    metric.set_dtype(torch.float64)
-    return metric

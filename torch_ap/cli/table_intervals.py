@@ -9,7 +9,8 @@ from torch_ap.cli import gates
 from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.notes import file_name
 from torch_ap.cli.progress import resampling_options
-from torch_ap.cli.table_inputs import Inputs, metric_of
+from torch_ap.cli.table_inputs import Inputs
+from torch_ap.cli.table_values import Evaluation, evaluate
 from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
 from torch_ap.inference import precision_at_k_interval, recall_at_k_interval
@@ -20,7 +21,9 @@ _NO_INTERVAL = "one ranking and classes have one for ap, P@k, R@k and interpolat
 _AT_K: dict[str, Any] = {"P": precision_at_k_interval, "R": recall_at_k_interval}
 
 
-def interval_of(args: argparse.Namespace, measure: Measure, metric: Any, columns: Columns, level: float) -> Interval:
+def interval_of(
+    args: argparse.Namespace, measure: Measure, evaluation: Evaluation, columns: Columns, level: float
+) -> Interval:
     """Return the interval of a measure at a confidence level.
 
     Raises:
@@ -39,13 +42,13 @@ def interval_of(args: argparse.Namespace, measure: Measure, metric: Any, columns
     options = {**resampling_options(args), **cluster_options(columns)}
     if args.sampling_weights is not None:
         options["sampling_weights"] = True
-    return metric.confidence_interval(level, method, **options)  # type: ignore[no-any-return]
+    return evaluation.confidence_interval(level, method, **options)
 
 
 def cluster_options(columns: Columns) -> dict[str, Any]:
     """Return the argument ``groups`` of intervals over groups of rows that are in clusters; {} otherwise.
 
-    Metrics of items store the cluster of each row.
+    Samples of items contain the cluster of each row.
     """
     if columns.group is None or columns.cluster is None:
         return {}
@@ -81,7 +84,7 @@ def full_name(args: argparse.Namespace, name: str, *, has_classes: bool) -> str:
 def _value(args: argparse.Namespace, measure: Measure, columns: Columns) -> Estimate:
     def estimate(level: float) -> Interval:
         try:
-            return interval_of(args, measure, metric_of(args, measure, columns), columns, level)
+            return interval_of(args, measure, evaluate(args, measure, columns), columns, level)
         except ValueError as error:
             raise ValueError(f"--fail-below {measure.name} has no interval: {error}") from None
 
@@ -93,8 +96,7 @@ def _difference(args: argparse.Namespace, measure: Measure, inputs: Inputs) -> E
         if not has_comparison(measure, inputs.columns):
             raise ValueError(f"--fail-if-worse of {measure.name} has no comparison: {AP_ALONE}")
         assert inputs.baseline is not None
-        metric, other = (metric_of(args, measure, x) for x in (inputs.columns, inputs.baseline))
-        comparison: Comparison = metric.compare(other, confidence_level=level, **cluster_options(inputs.columns))
-        return comparison
+        own, other = (evaluate(args, measure, x) for x in (inputs.columns, inputs.baseline))
+        return own.compare(other, confidence_level=level, **cluster_options(inputs.columns))
 
     return estimate

@@ -14,7 +14,6 @@ from torch_ap.cli.progress import Bar
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.inference.record import Comparison, Interval
-from torch_ap.reports import report as write_report
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs import notes
 from torch_ap.retrieval.runs.judged import judgements_of
@@ -199,6 +198,8 @@ def _gates_of_runs(
 
 def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mapping[str, Views]) -> None:
     """Write the page on the first measure of the last run, compared with the first run with ``--compare``."""
+    from torch_ap.reports import report as write_report
+
     (*baseline, (name, judged)) = ((name, views[measure.view]) for name, views in runs.items())
     write_report(
         metric_of(judged, measure.name),

@@ -173,7 +173,7 @@ def swapped_on_cpu(
     preds_b: Tensor,
     relevant: Tensor,
     resampling: Resampling,
-    value: Callable[[Array, Array, np.random.Generator], float],
+    value: "Callable[[Array, Array, np.random.Generator], float]",
 ) -> Tensor:
     """Compute :func:`swapped_differences` of CPU tensors for any value of ranks, hits and a generator."""
     seed, hit = resampling.seed(), relevant.numpy().astype(np.int64)
@@ -191,7 +191,7 @@ def swapped_on_cpu(
     return torch.cat([observed, resampling.statistics(difference, 8 * len(hit), len(hit), seed)])
 
 
-def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
+def random_ranks(preds: Tensor, rng: "np.random.Generator") -> Array:
     """Return the ranks from 0, best first; tied scores are in random order."""
     keys = -order.keys(preds).to(torch.int64).numpy()
     ranks = np.empty(len(keys), np.int64)
@@ -199,13 +199,13 @@ def random_ranks(preds: Tensor, rng: np.random.Generator) -> Array:
     return ranks
 
 
-def ranks_of_hits(ranks: Array, hit: Array, rng: np.random.Generator) -> Array:
+def ranks_of_hits(ranks: Array, hit: Array, rng: "np.random.Generator") -> Array:
     """Return the ranks of the hits from 1, ascending, with ties broken at random."""
     key = (ranks << (_TIE_BITS + 1)) | (rng.integers(0, 1 << _TIE_BITS, len(ranks), dtype=np.uint32) << 1) | hit
     return np.flatnonzero(order.sort_in_place(key) & 1) + 1
 
 
-def average_precision_untied(ranks: Array, hit: Array, rng: np.random.Generator) -> float:
+def average_precision_untied(ranks: Array, hit: Array, rng: "np.random.Generator") -> float:
     """Return the AP of ranks, with ties broken at random."""
     return float(average_precision_of_ranks(ranks_of_hits(ranks, hit, rng)))
 

@@ -145,7 +145,7 @@ class TopSettings:
         function = precision_in_top_share if self.measure == "precision" else recall_in_top_share
         return function(curve, share)
 
-    def value_of_ranks(self, m: int, ranks: Array, hit: Array, rng: np.random.Generator) -> float:
+    def value_of_ranks(self, m: int, ranks: Array, hit: Array, rng: "np.random.Generator") -> float:
         """Return the measure of ranks, with ties broken at random; m is the number of hits of the whole ranking."""
         place = ranks_of_hits(ranks, hit, rng)
         place = place[place <= self.k]

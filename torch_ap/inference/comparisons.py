@@ -147,7 +147,7 @@ def pairwise_comparison(values: Tensor, p_values: Tensor, adjusted: Tensor | Non
 def tukey_p_values(
     values: Tensor,
     noise: float,
-    spread: Callable[[np.random.Generator], float],
+    spread: "Callable[[np.random.Generator], float]",
     size: int,
     resampling: Resampling,
     seed: int | None = None,

@@ -125,12 +125,12 @@ class WeightedItems:
         above: Array = (self.places > self.entries) & (self.counts > 0) & (self._rank <= median)
         return above
 
-    def draw(self, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draw(self, rng: "np.random.Generator") -> tuple[Array, Array]:
         """Draw the weights of the places and of the three pseudo-items."""
         weights = rng.standard_gamma(self.counts) * self.weights
         return np.bincount(self.places, weights, minlength=self.width), self.draw_pseudo_items(rng)
 
-    def curves(self, rngs: list[np.random.Generator]) -> tuple[HitCurve, HitCurve]:
+    def curves(self, rngs: "list[np.random.Generator]") -> tuple[HitCurve, HitCurve]:
         """Draw the curves of the lower end and of the upper end, one ranking per generator."""
         return self.curves_of_weights(*map(np.stack, zip(*map(self.draw, rngs), strict=True)))
 
@@ -151,7 +151,7 @@ class WeightedItems:
         none = torch.zeros(len(weights), 1, dtype=torch.float64)
         return self._curve(torch.from_numpy(weights), none, none, none)
 
-    def draw_pseudo_items(self, rng: np.random.Generator) -> Array:
+    def draw_pseudo_items(self, rng: "np.random.Generator") -> Array:
         """Draw the weights of the three pseudo-items."""
         pseudo: Array = rng.standard_gamma(self.pseudo_count, 3) * self.pseudo_weights
         return pseudo

@@ -8,7 +8,7 @@ so every process must call them. A :class:`Sample` is the state of a metric as a
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
@@ -16,11 +16,13 @@ from torch import Generator, Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.state import check_class, check_settings, named_values
 from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
+
+if TYPE_CHECKING:
+    from torch_ap.core.metric.base import RankingMetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ class Sample(ABC):
 
 @renamed_keywords(batch="chunk_size")
 def confidence_interval(
-    self: RankingMetric,
+    self: "RankingMetric",
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -119,8 +121,8 @@ def confidence_interval(
 
 @renamed_keywords(batch="chunk_size")
 def compare(
-    self: RankingMetric,
-    other: RankingMetric,
+    self: "RankingMetric",
+    other: "RankingMetric",
     *,
     confidence_level: float = 0.95,
     method: str | None = None,
@@ -162,7 +164,7 @@ def compare(
     return comparison_of(self, other, confidence_level, method, resampling)
 
 
-def chance_level(self: RankingMetric) -> Tensor:
+def chance_level(self: "RankingMetric") -> Tensor:
     """Return the chance level: the mean of the value over all orders of the items, with the same labels.
 
     It is E(AP) or E(AP@k) of each ranking, or the mean of another measure, averaged in the same way as the value.
@@ -193,7 +195,7 @@ def chance_level(self: RankingMetric) -> Tensor:
 
 @renamed_keywords(batch="chunk_size")
 def summary(
-    self: RankingMetric,
+    self: "RankingMetric",
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -252,7 +254,7 @@ def summary(
 
 
 def interval_of(
-    metric: RankingMetric, confidence_level: float, method: str | None, resampling: Resampling, **options: Any
+    metric: "RankingMetric", confidence_level: float, method: str | None, resampling: Resampling, **options: Any
 ) -> Interval:
     """Return the confidence interval of a metric; the options are arguments of its ``_sample``."""
     with metric._all_ranks():
@@ -261,8 +263,8 @@ def interval_of(
 
 
 def comparison_of(
-    metric: RankingMetric,
-    other: RankingMetric,
+    metric: "RankingMetric",
+    other: "RankingMetric",
     confidence_level: float,
     method: str | None,
     resampling: Resampling,
@@ -276,7 +278,7 @@ def comparison_of(
         return comparison.to(metric.device)
 
 
-def check_comparable(metric: RankingMetric, other: RankingMetric) -> None:
+def check_comparable(metric: "RankingMetric", other: "RankingMetric") -> None:
     """Raise ValueError if the other metric has another class, other settings or another device."""
     check_class(metric, other, "other")
     if other.device != metric.device:
@@ -285,7 +287,7 @@ def check_comparable(metric: RankingMetric, other: RankingMetric) -> None:
     metric._check_identity(other.first_violation, "other")
 
 
-def chance_level_of(metric: RankingMetric, resampling: Resampling, **options: Any) -> Tensor:
+def chance_level_of(metric: "RankingMetric", resampling: Resampling, **options: Any) -> Tensor:
     """Return the chance level of a metric; the options are arguments of its ``_sample``."""
     with metric._all_ranks():
         sample: Sample = metric._sample(**options)

@@ -247,7 +247,7 @@ class _Labels:
         self._start = np.repeat(draws_misses, self._n)
         self._hits_before = self._hits.cumsum() - self._hits
 
-    def draw(self, rng: np.random.Generator) -> Array:
+    def draw(self, rng: "np.random.Generator") -> Array:
         """Return the tie group of each hit of one random order, (H,), ascending."""
         drawn = np.sort(rng.integers(self._low, self._high))
         while len(again := np.flatnonzero(drawn[1:] == drawn[:-1])):

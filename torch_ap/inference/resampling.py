@@ -79,7 +79,7 @@ class Resampling:
         yield from progress_bar(spans, self.progress)
 
     def statistics(
-        self, statistic: Callable[[np.random.Generator], float], width: int, size: int, seed: int | None = None
+        self, statistic: "Callable[[np.random.Generator], float]", width: int, size: int, seed: int | None = None
     ) -> Tensor:
         """Return ``statistic(rng)`` of each resample, computed on CPU: (B,) float64.
 
@@ -93,7 +93,7 @@ class Resampling:
         values = [x for span in self.batches(width) for x in rows(statistic, generators(seed, span), size)]
         return torch.tensor(values, dtype=torch.float64)
 
-    def map_tasks(self, work: Callable[[list[np.random.Generator]], Any], size: int) -> list[Any]:
+    def map_tasks(self, work: "Callable[[list[np.random.Generator]], Any]", size: int) -> list[Any]:
         """Return ``work(rngs)`` for tasks of several resamples each, which run on CPU threads.
 
         Args:
@@ -126,7 +126,7 @@ class Resampling:
         device: torch.device,
         width: int,
         size: int,
-        draw: Callable[[np.random.Generator], tuple[Array, ...]],
+        draw: "Callable[[np.random.Generator], tuple[Array, ...]]",
         draw_on_device: Callable[[torch.Generator, int], tuple[Tensor, ...]],
     ) -> Iterator[tuple[Tensor, ...]]:
         """Yield the random counts of each of :meth:`batches`, as (b, ...) tensors on a device.
@@ -192,12 +192,12 @@ def _batch_size(width: int) -> int:
     return max(1, _NUMBERS_PER_BATCH // max(width, 1))
 
 
-def generators(seed: int, replicates: range) -> list[np.random.Generator]:
+def generators(seed: int, replicates: range) -> "list[np.random.Generator]":
     """Return the NumPy generators of these replicates."""
     return [np.random.Generator(np.random.SFC64([seed, replicate])) for replicate in replicates]
 
 
-def multinomial(rng: np.random.Generator, sizes: Array, draws: int) -> Array:
+def multinomial(rng: "np.random.Generator", sizes: Array, draws: int) -> Array:
     """Draw items with equal probabilities, and return the number of draws from each group: (K,) int64.
 
     Args:
@@ -236,7 +236,7 @@ def multinomial_on_device(generator: torch.Generator, sizes: Tensor, draws: Tens
     return out.scatter_add_(1, groups_drawn, is_draw.to(torch.int64))
 
 
-def rows(work: Any, rngs: list[np.random.Generator], size: int) -> list[Any]:
+def rows(work: Any, rngs: "list[np.random.Generator]", size: int) -> list[Any]:
     """Return ``work(rng)`` for each replicate, on a number of threads that suits ``size`` numbers per replicate."""
     return order.run_in_threads(work, rngs, order.workers(size * len(rngs)))
 
@@ -276,7 +276,7 @@ def replicates(
     return torch.cat([measure(curve_from_counts(*counts)) for counts in draws])
 
 
-def _draw(hits: Array, misses: Array, m: int, n: int, design: str, rng: np.random.Generator) -> tuple[Array, Array]:
+def _draw(hits: Array, misses: Array, m: int, n: int, design: str, rng: "np.random.Generator") -> tuple[Array, Array]:
     """Draw the number of hits and of misses from each group in one resample, (K,) each."""
     count = int(rng.binomial(n, m / n)) if design == "iid" else m
     return multinomial(rng, hits, count), multinomial(rng, misses, n - count)
@@ -375,7 +375,7 @@ def replicate_items(
     return torch.cat([measure(*weights) for weights in draws])
 
 
-def _draw_items(strata: Sequence[Tensor], items: int, rng: np.random.Generator) -> tuple[Array]:
+def _draw_items(strata: Sequence[Tensor], items: int, rng: "np.random.Generator") -> tuple[Array]:
     """Return the number of times each item is drawn in one resample, (N,)."""
     weights = np.zeros(items, np.int64)
     for indices in strata:

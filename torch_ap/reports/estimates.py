@@ -3,15 +3,17 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from torch_ap.core.metric.base import RankingMetric
 from torch_ap.inference.metric import Sample, check_comparable
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.reports.content import NAN, Headline, Section, Table
+
+if TYPE_CHECKING:
+    from torch_ap.core.metric.base import RankingMetric
 
 _MIN_P = 0.001  # smaller p-values have no meaningful digit
 
@@ -98,7 +100,7 @@ def compare(metric: Any, other: Any, missing: str = "", **options: Any) -> dict[
 
 
 def headline(
-    metric: RankingMetric,
+    metric: "RankingMetric",
     name: str,
     value_of: Callable[[Any], float],
     options: ReportOptions,
@@ -145,7 +147,7 @@ def headline(
     return replace(head, other=other), [_comparison(metric, options, (value, other), unit)]
 
 
-def _comparison(metric: RankingMetric, options: ReportOptions, values: tuple[float, float], unit: str) -> Section:
+def _comparison(metric: "RankingMetric", options: ReportOptions, values: tuple[float, float], unit: str) -> Section:
     """Return the section on the difference of two systems."""
     check_comparable(metric, options.other)
     numbers = compare(metric, options.other, confidence_level=options.confidence_level, **vars(options.resampling))

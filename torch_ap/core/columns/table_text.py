@@ -17,10 +17,11 @@ from typing import Any
 
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns import literals
-from torch_ap.core.columns.streams import LONGEST_LINE, Batch, Selection, first_line, has_pyarrow, pyarrow
+from torch_ap.core.columns.streams import LONGEST_LINE, Batch, Selection, first_line, has_pyarrow, pyarrow, stream_size
 from torch_ap.core.columns.text import MARK, unzipped
 
 _BLOCK = 1 << 21
+_SMALL = 1 << 20  # bytes that Python reads in less time than pyarrow takes to be imported
 _ROWS = 1 << 16
 _LONGEST_FIELD = 1 << 30  # characters
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]").search  # for bytes that are not UTF-8
@@ -63,10 +64,11 @@ def _csv_names(source: Any, path: str | Path, delimiter: str) -> list[str]:
 
 def separated_values(delimiter: str, stream: io.BufferedReader, selection: Selection) -> Iterator[Any]:
     """Yield batches of separated values, whose first line names the columns: numbers as float64, other text."""
+    is_small = stream.seekable() and stream_size(stream) < _SMALL
     source = unzipped(stream)
     names = _csv_names(source, selection.path, delimiter)
     selection.check_names(names)
-    batches = _arrow_batches if has_pyarrow() else _python_batches
+    batches = _python_batches if is_small or not has_pyarrow() else _arrow_batches
     yield from batches(source, selection, names, delimiter)
 
 

@@ -15,6 +15,7 @@ Scores, targets, weights and groups from the columns of a table; every error nam
 
 import io
 import itertools
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -42,7 +43,6 @@ from torch_ap.core.columns.streams import (
     files_of,
     first_line,
     flat_numbers,
-    has_pyarrow,
     missing_values,
     open_stream,
     pyarrow,
@@ -85,17 +85,21 @@ def batches(
     form = form or _suffix_form(path)
     selection = Selection(path, list(dict.fromkeys(columns)), numbers)
     with open_stream(path) as stream:
-        broken = (OSError, *_BROKEN, *([pyarrow().ArrowException] if has_pyarrow() else []))
         size = stream_size(stream)
         try:
             for batch in _READERS[form](stream, selection):
                 yield batch
                 if progress is not None and stream.seekable():
                     progress(min(stream.tell(), size), size)
-        except broken as error:
+        except _broken_errors() as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise ValueError(f"{path}: broken {form} file ({first_line(error)})") from None
+
+
+def _broken_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of files that break their format; pyarrow's only if it was imported to read the file."""
+    return (OSError, *_BROKEN, *([pyarrow().ArrowException] if sys.modules.get("pyarrow") else []))
 
 
 def column_names(path: str | Path) -> list[str]:

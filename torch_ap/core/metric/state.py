@@ -19,17 +19,19 @@ from copy import deepcopy
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.metric import samples
 
-M = TypeVar("M", bound=Metric)
+if TYPE_CHECKING:
+    from torchmetrics import Metric
+
+M = TypeVar("M", bound="Metric")
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor
@@ -13,7 +13,6 @@ from torch_ap.core.base.messages import short_repr
 from torch_ap.core.base.options import allowed_values
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.measure import AtSeveral, Measure
-from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.chance import ChanceTest
@@ -26,6 +25,9 @@ from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.retrieval.rankings import Rankings
 from torch_ap.retrieval.settings import GM_FLOOR, MeasureSettings, PerQuery
+
+if TYPE_CHECKING:
+    from torch_ap.core.metric.base import RankingMetric
 
 
 def check_mean(aggregation: Any, what: str, log_function: str = "") -> None:
@@ -179,7 +181,7 @@ class QuerySample(Sample):
 
 @renamed_keywords(batch="chunk_size")
 def confidence_interval(
-    self: RankingMetric,
+    self: "RankingMetric",
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -216,8 +218,8 @@ def confidence_interval(
 
 @renamed_keywords(batch="chunk_size")
 def compare(
-    self: RankingMetric,
-    other: RankingMetric,
+    self: "RankingMetric",
+    other: "RankingMetric",
     *,
     confidence_level: float = 0.95,
     method: str | None = None,
@@ -262,7 +264,7 @@ def compare(
 
 @renamed_keywords(batch="chunk_size")
 def chance_test(
-    self: RankingMetric,
+    self: "RankingMetric",
     *,
     method: QueryChanceMethod = "auto",
     n_resamples: int = 1000,
