@@ -78,6 +78,21 @@ def test_pictures_show_the_shapes_of_their_image(tmp_path):
     assert "wrong class: cat → dog" in "".join(section(page, "Labels that may be wrong"))
 
 
+def test_objects_that_one_system_finds(tmp_path):
+    preds, target = scene()
+    metric, other = updated(MeanAveragePrecision(), preds, target), MeanAveragePrecision()
+    preds[0] = {name: x[:1] for name, x in preds[0].items()}
+    preds[2] = {"boxes": target[2]["boxes"], "labels": target[2]["labels"], "scores": torch.tensor([0.2, 0.3])}
+    updated(other, preds, target)
+    page = page_of(metric, tmp_path / "x.html", other=other, system_names=("new", "old"))
+    (first,) = section(page, "Found by new, missed by old")
+    assert "<b>image 0</b> only new finds 1 1" in first
+    assert 'class="truth found chosen"' in first
+    (second,) = section(page, "Found by old, missed by new")
+    assert "<b>image 2</b> only old finds 1 1" in second
+    assert 'class="truth missed chosen"' in second
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @each("seed", range(8))
 def test_each_cost_is_the_gain_without_the_error(seed):

@@ -4,6 +4,7 @@ Every picture is a drawing of the shapes as SVG, readable without scripts: in th
 the images are given. A thumbnail occurs once in the page, however many pictures use it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -26,6 +27,7 @@ _WORST_IMAGES, _ERRORS_OF_A_KIND, _LABELS = 50, 20, 20
 _MAX_SHAPES = 25  # of each side in a picture
 _SIDE = 320  # units of the longer side of a picture
 _MAX_NAME = 40  # characters
+_LISTED = 4  # classes in a caption
 _MAX_COLUMNS = 120  # of a mask
 _DRAWN = {"bbox": "boxes", "rotated": "boxes", "segm": "mask_edges", "boundary": "mask_edges"}  # column by `iou_type`
 _TITLES = {
@@ -50,7 +52,7 @@ def gallery_sections(metric: Any, options: Any) -> list[Section]:
     gallery = _Gallery(metric, options)
     if not options.has_pictures:
         return [Section("Labels that may be wrong", [part for x in gallery.labels() for part in x.parts])]
-    parts = [*gallery.worst_images(), *gallery.errors(), *gallery.labels()]
+    parts = [*gallery.worst_images(), *gallery.differences(), *gallery.errors(), *gallery.labels()]
     note = gallery.thumbnails.note()
     style = [Widget("gallery", None, html=f"{_LEGEND}{gallery.thumbnails.definitions()}")]
     text = (
@@ -156,6 +158,34 @@ class _Gallery:
                 f"{'object' if kind == 'missed' else 'detection'}."
             )
             yield from self._part(f"{_TITLES[kind]} ({kind})", text, shots)
+
+    def differences(self) -> Iterator[Widget]:
+        """Yield the objects that only one of two systems finds, image by image, the images with most of them first."""
+        if self._options.other is None:
+            return
+        other = self._options.other._matches_at(None, None, self._options.names)
+        there = outcomes_of(other, background_of(other, None)).detected
+        for (winner, loser), found in zip(
+            (self._options.systems, self._options.systems[::-1]),
+            (self.outcomes.detected & ~there, there & ~self.outcomes.detected),
+            strict=True,
+        ):
+            rows = (found & self.outcomes.valid).nonzero().squeeze(1)
+            per_image: dict[int, list[int]] = {}
+            for row, image in zip(rows.tolist(), self._image_of[1][rows].tolist(), strict=True):
+                per_image.setdefault(image, []).append(row)
+            images = sorted(per_image, key=lambda image: -len(per_image[image]))[:_ERRORS_OF_A_KIND]
+            shots = []
+            for image in images:
+                names = Counter(self._names[1][row] for row in per_image[image])
+                listed = ", ".join(f"{count} {name}" for name, count in names.most_common(_LISTED))
+                more = ", ..." if len(names) > _LISTED else ""
+                shots.append(_Shot(image, f"only {_shortened(winner)} finds {listed}{more}", truth=per_image[image][0]))
+            text = (
+                f"{_count(len(rows), 'object')} in {_count(len(per_image), 'image')}, at any score; the "
+                f"{_count(len(shots), 'image')} with most of them, with the detections of {self._options.systems[0]}."
+            )
+            yield from self._part(f"Found by {winner}, missed by {loser}", text, shots)
 
     def labels(self) -> Iterator[Any]:
         """Yield the suspicious labels."""

@@ -153,7 +153,7 @@ class RankedOutcomes:
         changed, was_hit = changes.ranking * size + changes.place, self.hit[changes.place]
         kept = torch.ones_like(keys, dtype=torch.bool)
         kept[torch.searchsorted(keys, changed[was_hit & ~changes.hit])] = False
-        keys = torch.cat([keys[kept], changed[changes.hit & ~was_hit]]).sort(stable=True).values
+        keys = _merge_sorted(keys[kept], changed[changes.hit & ~was_hit])
         ends = torch.searchsorted(keys, starts)
         ranking = segments.ids(ends)
         # the detections that count above each hit: as before, and the changes above it
@@ -178,6 +178,15 @@ class RankedOutcomes:
 def pick_or(values: Tensor, rows: Tensor, default: float = -1) -> Tensor:
     """Return the values of rows, and a default for rows of -1."""
     return torch.cat([values, values.new_full((1,), default)])[rows]
+
+
+def _merge_sorted(values: Tensor, further: Tensor) -> Tensor:
+    """Return the values of two ascending tensors, ascending; a sort of all takes several times as long."""
+    places = torch.searchsorted(values, further) + torch.arange(len(further), device=further.device)
+    out = values.new_empty(len(values) + len(further))
+    is_old = torch.ones_like(out, dtype=torch.bool).index_fill_(0, places, False)
+    out[is_old], out[places] = values, further
+    return out
 
 
 def _values_by_row(values: Tensor, at: MatchesAt) -> Tensor:
