@@ -21,6 +21,7 @@ from benchmarks.coverage import (
     differences,
     equals,
     few_hits,
+    few_images,
     few_misses,
     groups,
     images,
@@ -43,7 +44,7 @@ _PARTS = {
     "band": band, "at-rank": at_rank, "cliffs": cliffs, "comparison-at-rank": comparison_at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "chance-of-queries": chance_of_queries, "systems": systems, "differences": differences,
-    "best": best, "planning": planning, "queries": queries, "images": images,
+    "best": best, "planning": planning, "queries": queries, "images": images, "few-images": few_images,
     "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them

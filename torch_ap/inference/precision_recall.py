@@ -53,7 +53,9 @@ def recall_at_k_interval(
 
     Method "dirichlet", the default of design "iid", draws weights of the items and cuts the ranking at the share k / n
     of their sum, see :mod:`torch_ap.inference.dirichlet`. It also covers on a cliff of the curve, where a good ranker
-    has nearly all hits above a rank k near m. There "delta-wilson" covers far less than nominal.
+    has nearly all hits above a rank k near m. There "delta-wilson" covers as little as .773 at 95%. Over 8
+    configurations on and off a cliff, "dirichlet" covers .912 to .975 (``benchmarks.coverage``). The least is on a
+    cliff, with 70% of the hits scattered among the misses below it; elsewhere it covers .956 and more.
 
     Method "delta-wilson", for design "stratified" and for k = N, is the delta method in Wilson's form:
 
@@ -156,7 +158,8 @@ def precision_at_k_interval(
 
     Method "dirichlet", the default of design "iid", draws weights of the items and cuts the ranking at the share k / n
     of their sum, see :mod:`torch_ap.inference.dirichlet`. It also covers on a cliff of the curve, where a good ranker
-    has nearly all hits above a rank k near m. There "delta-wilson" covers far less than nominal.
+    has nearly all hits above a rank k near m. There "delta-wilson" covers as little as .756 at 95%. Over 8
+    configurations on and off a cliff, "dirichlet" covers .945 to .997 (``benchmarks.coverage``).
 
     Method "delta-wilson", for design "stratified" and for k = N, is the delta method in Wilson's form:
 

@@ -68,7 +68,9 @@ def prediction_powered_average_precision_interval(
     The estimand is the limit of the AP under human labels as items are added. The formulas are in
     :mod:`torch_ap.inference.prediction_powered`. The items with human labels must be a random
     sample of all items. The interval has Student's t for min(hits, misses) - 1 degrees of freedom, with the numbers of
-    human labels. Coverage at 95% and widths: ``benchmarks.coverage``.
+    human labels. With 200 to 500 human labels, 20 to 90 of them hits, it covers .935 to .963 at 95%, at .60 to .99 of
+    the width of the human labels alone. With 100 human labels, half of them hits, it covers .882
+    (``benchmarks.coverage``), and ``reason`` reports it.
 
     Args:
         preds: (N,) scores of one ranking, no NaN.
@@ -129,7 +131,7 @@ def prediction_powered_average_precision_interval(
     error = variance.sqrt() * estimate * (1 - estimate)
     low, high = torch.sigmoid(center - half), torch.sigmoid(center + half)
     few = min(hits, count - hits)
-    reason = f"{count} human labels: likely too narrow, 100 of them covered .87" if count < _MIN_LABELS else ""
+    reason = f"{count} human labels: likely too narrow, 100 of them covered .88" if count < _MIN_LABELS else ""
     reason = f"{few} human labels of one kind: no coverage was measured" if few < _FEW_LABELS else reason
     return _result((estimate, low, high, error, weight), human, reason, settings)
 

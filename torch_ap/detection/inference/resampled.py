@@ -261,7 +261,10 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRank
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 _NO_SPREAD = "all resamples have the same value, which says nothing of its spread"
 _NUMBERS_PER_STEP = 1 << 23  # of the weights of groups in one step
-_MIN_IMAGES = 10  # coverage was measured from 50 images on, where it is lower than for 200
+# below these numbers of images, intervals cover too little (benchmarks.coverage)
+_MIN_IMAGES = 10  # of a class, or of a comparison, whose coverage was measured from 50 images on
+_MIN_IMAGES_OF_MEAN = 50
+_MIN_IMAGES_OF_MOST_CLASSES = 20  # of the mean
 
 
 def image_replicates(
@@ -335,8 +338,8 @@ def image_interval(
 
     Returns:
         :class:`torch_ap.inference.record.Interval` of 0-d float64 tensors; NaN without ground truths, or if all
-        ground truths are in one image. For fewer than 10 images, ``reason`` notes that the interval is likely too
-        narrow.
+        ground truths are in one image. For fewer than 50 images, and if most classes have ground truths in fewer than
+        20 images, ``reason`` notes that the interval is likely too narrow.
 
     Raises:
         ValueError: if ``confidence_level`` is outside (0, 1), or the method is unknown.
@@ -387,9 +390,20 @@ def image_interval(
         return replace(empty, reason="fewer than two resamples have anything to find")
     low, high = ends(values, estimate, method, confidence_level)
     reason = "" if error > 0 else _NO_SPREAD
-    if not reason and (note := narrow_note(count := images_of_mean([ranked]))):
-        reason = f"{count} images: {note}"
-    return replace(empty, low=low, high=high, standard_error=error, reason=reason)
+    return replace(empty, low=low, high=high, standard_error=error, reason=reason or _mean_note(ranked))
+
+
+def _mean_note(ranked: ResampledRankings) -> str:
+    """Return why an interval of the mean is likely too narrow; "" otherwise."""
+    count = images_of_mean([ranked])
+    if count < _MIN_IMAGES_OF_MEAN:
+        return f"{count} images: likely too narrow, 95% covered .88 with 20 images"
+    of_classes = images_per_list(ranked)
+    of_classes = of_classes[of_classes > 0]
+    if 2 * int((of_classes < _MIN_IMAGES_OF_MOST_CLASSES).sum()) <= len(of_classes):
+        return ""
+    least = _MIN_IMAGES_OF_MOST_CLASSES
+    return f"most classes are in fewer than {least} images: likely too narrow, 95% covered .60 to .84 for such classes"
 
 
 def without_each_group(
@@ -489,12 +503,10 @@ def image_contributions(
         resampling: number of resamples, generator and memory limit.
     """
     value = float(ranked.average_precision(ranked.unit_weights, interpolation).nanmean())
-    count = images_of_mean([ranked])
     values = image_replicates([ranked], resampling, interpolation)[:, 0].cpu()
     values = values[~values.isnan()]  # resamples without ground truths, the same for all systems
     shares = (values - values.mean()) / math.sqrt(len(values) - 1 or math.nan)
-    note = narrow_note(count)
-    return Contributions(value, shares, count - 1, note=f"{count} images: {note}" if note else "")
+    return Contributions(value, shares, images_of_mean([ranked]) - 1, note=_mean_note(ranked))
 
 
 def group_contributions(
@@ -509,7 +521,7 @@ def group_contributions(
 
 
 def narrow_note(images: int) -> str:
-    """Return the note on a normal or percentile interval of few images; "" for 10 images and more."""
+    """Return the note on a normal or percentile interval of a difference of few images; "" for 10 images and more."""
     return "likely too narrow, coverage is measured from 50 on" if images < _MIN_IMAGES else ""
 
 
@@ -613,7 +625,10 @@ def _reasons(images: Tensor, error: Tensor, low: Tensor, method: str) -> str:
         (images == 1, "all in one image, which has no spread"),
         (several & torch.isnan(error), _NO_SPREAD),
         (several & ~torch.isnan(error) & torch.isnan(low), "AP of 0 or 1"),
-        (narrow & (method != "bootstrap-logit"), f"in fewer than {_MIN_IMAGES} images, the interval likely too narrow"),
+        (
+            narrow & (method != "bootstrap-logit"),
+            f"in fewer than {_MIN_IMAGES} images, the interval likely too narrow",
+        ),
     )
     return _describe_causes(causes)
 
