@@ -355,6 +355,9 @@ def image_interval(
     40, most rare, 300 images   0.840  0.427       0.638
     ==========================  =====  ==========  =====
 
+    With 20 images, "basic" covered .907 for 5 common classes and .543 for 40 mostly rare ones (300 data sets, part
+    ``few-images``). A delete-one-image bias correction covered .887 to .947 and .770 to .927 with 20 to 200 images.
+
     The mAP of few images is larger than the mAP of many (by 0.7, 0.5 and 0.4 of its standard deviation in the first
     three rows), because interpolation takes maxima. A resample contains fewer distinct images, so its mAP is larger
     again. "bootstrap-percentile" doubles this bias. "bootstrap-basic", which mirrors the replicates, corrects it.
@@ -397,13 +400,13 @@ def _mean_note(ranked: ResampledRankings) -> str:
     """Return why an interval of the mean is likely too narrow; "" otherwise."""
     count = images_of_mean([ranked])
     if count < _MIN_IMAGES_OF_MEAN:
-        return f"{count} images: likely too narrow, 95% covered .88 with 20 images"
+        return f"{count} images: likely too narrow, 95% covered .54 to .91 with 20 images"
     of_classes = images_per_list(ranked)
     of_classes = of_classes[of_classes > 0]
     if 2 * int((of_classes < _MIN_IMAGES_OF_MOST_CLASSES).sum()) <= len(of_classes):
         return ""
     least = _MIN_IMAGES_OF_MOST_CLASSES
-    return f"most classes are in fewer than {least} images: likely too narrow, 95% covered .60 to .84 for such classes"
+    return f"most classes are in fewer than {least} images: likely too narrow, 95% covered .64 to .84 for such classes"
 
 
 def without_each_group(
