@@ -155,6 +155,22 @@ def test_one_ranking_among_many_threads(share, monkeypatch):
     assert same(curve, builders._from_packed_keys(scores.int(), relevant, segments.ids(offsets), offsets, None))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rankings_of_one_item_in_any_order(dtype):
+    generator = torch.Generator().manual_seed(0)
+    scores, relevant = torch.tensor([2, 0, 1, 1, 0], dtype=dtype), torch.tensor([True, False, True, True, False])
+    if dtype.is_floating_point:
+        scores[2] = -0.0
+    segment = torch.randperm(5, generator=generator)
+    curve = builders.from_scores(scores, relevant, segment=segment, segments_count=5)
+    places = torch.argsort(segment)
+    check(scores[places], relevant[places], [1] * 5, curve)
+    assert 1 / float(curve.score.double().min() or 1) > 0  # no -0.0
+    more = torch.tensor([1, 2, 3, 1, 1])
+    curve = builders.from_scores(scores, relevant, segment=segment, segments_count=5, m=more)
+    assert curve.m.tolist() == more.tolist()
+
+
 def test_more_relevant_than_ranked():
     curve = builders.from_runs(
         torch.tensor([1.0, 2.0]), torch.tensor([1, 0]), torch.tensor([0, 1, 2]), m=torch.tensor([3, 4])

@@ -290,12 +290,31 @@ def _from_segments_on_cpu(
     """
     ascending = lengths is None and bool((segment[1:] >= segment[:-1]).all())
     lengths = segments.count(segment, segments_count) if lengths is None else lengths
+    if 0 < len(scores) == len(lengths) and bool((lengths == 1).all()):
+        return _from_single_items(scores, relevant, segment, m)
     if not ascending and scores.element_size() <= order.KEYED_BYTES:
         return many_rankings.from_any_order(scores, relevant, segment, lengths, m)
     if not ascending:
         places = order.stable_argsort(segment, max(segments_count, 1))
         scores, relevant = scores[places], relevant[places]
     return from_runs(scores, relevant, segments.from_counts(lengths), m=m)
+
+
+def _from_single_items(scores: Tensor, relevant: Tensor, segment: Tensor, m: Tensor | None) -> HitCurve:
+    """Return the curves of rankings of one item each, on CPU; ``segment`` has every ranking once."""
+    flags = np.zeros(len(scores), bool)
+    flags[segment.numpy()] = relevant.numpy()
+    counts, hits = flags.astype(np.int64), np.count_nonzero(flags)
+    ones, zeros = np.ones(hits, np.int64), np.zeros(hits, np.int64)
+
+    def score() -> Tensor:
+        """Return the scores of the hits in the order of the rankings."""
+        return scores[torch.argsort(segment)][torch.from_numpy(flags)] + 0  # -0.0 becomes 0.0
+
+    n, m_of_rankings = np.ones(len(flags), np.int64), counts if m is None else m.numpy()
+    offsets = segments.from_counts(counts)
+    above = (zeros, zeros.copy())
+    return hit_curve.from_arrays(ones, ones.copy(), *above, score, offsets, n, m_of_rankings, untied=True)
 
 
 def _from_packed_keys(
