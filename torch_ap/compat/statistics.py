@@ -1,9 +1,10 @@
 """Intervals, comparisons, errors and reports of an evaluation, by the methods of the metrics."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -20,6 +21,19 @@ __all__ = ["Statistics", "fill", "names_of"]
 _LABELS = ("detection_labels", "ground_truth_labels", *KEYS)
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _with_signature_of(method: Callable[..., Any]) -> Callable[[Method], Method]:
+    """Return a decorator that shows the signature of another method, for ``help()`` and editors."""
+
+    def decorate(function: Method) -> Method:
+        function.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 class Statistics:
     """Abstract: methods that neither pycocotools nor lvis has, for evaluations that :meth:`to_metric` converts."""
 
@@ -31,12 +45,25 @@ class Statistics:
         """Return the ids of the evaluated images."""
         raise NotImplementedError
 
+    @_with_signature_of(CocoMetric.confidence_interval)
     def confidence_interval(self, *args: Any, **options: Any) -> Interval:
-        """Return a confidence interval of mAP; see :meth:`torch_ap.MeanAveragePrecision.confidence_interval`."""
+        """Return a confidence interval of mAP; see :meth:`torch_ap.MeanAveragePrecision.confidence_interval`.
+
+        Args:
+            args, options: the arguments of the metric; ``n_resamples``, ``generator``, ``chunk_size`` and ``progress``
+                of a bootstrap among them.
+        """
         return self.to_metric().confidence_interval(*args, **options)
 
+    @_with_signature_of(CocoMetric.compare)
     def compare(self, other: "Statistics", **options: Any) -> Comparison:
-        """Compare this detector with another on the same images; see :meth:`torch_ap.MeanAveragePrecision.compare`."""
+        """Compare this detector with another on the same images; see :meth:`torch_ap.MeanAveragePrecision.compare`.
+
+        Args:
+            other: the evaluation of the other detector.
+            options: the arguments of the metric; ``n_resamples``, ``generator``, ``chunk_size`` and ``progress`` of a
+                bootstrap among them.
+        """
         if not isinstance(other, Statistics):
             raise_invalid("other", "must be an evaluation of the same class", other, TypeError)
         metrics = self.to_metric(), other.to_metric()
@@ -44,10 +71,12 @@ class Statistics:
             raise ValueError("`other` must be an evaluation of the same images")
         return metrics[0].compare(metrics[1], **options)
 
+    @_with_signature_of(CocoMetric.errors)
     def errors(self, *args: Any, **options: Any) -> DetectionErrors:
         """Return the errors by kind (TIDE); see :meth:`torch_ap.MeanAveragePrecision.errors`."""
         return self.to_metric().errors(*args, **options)
 
+    @_with_signature_of(CocoMetric.operating_points)
     def operating_points(self, *args: Any, **options: Any) -> OperatingPoints:
         """Return the best score thresholds; see :meth:`torch_ap.MeanAveragePrecision.operating_points`."""
         return self.to_metric().operating_points(*args, **options)

@@ -142,7 +142,8 @@ class VOCMeanAveragePrecision(VocMetric):
         box_format: "xyxy", "xywh" or "cxcywh"; for rotated boxes "cxcywhr", "xywhr" or "xyxyxyxy".
         iou_thresholds: a number, or several; default 0.5, with a ``convention`` 0.5, 0.55, ..., 0.95.
         convention: "ultralytics" for the numbers of Ultralytics 8.4.190, "ultralytics-8.3" for versions up to 8.3, None
-            for VOC's numbers; see the function.
+            for VOC's numbers; see the function. Its precision, recall, F1 and score are NaN if a score is outside
+            [0, 1].
         interpolation: "all-points" (VOC 2010 on), "11-point" or "11-point-arange" (VOC 2007), "40-point" (KITTI), or
             "101-point".
         inclusive_pixels: whether boxes include the pixels of their corners, as in the devkit.
