@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.support.browser import chromium, in_browser
 from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -142,3 +143,41 @@ def test_built_pages_have_their_structure(site):
         for file, anchor in (page.target(x) for x in page.links if not urlsplit(x).scheme):
             assert file.exists(), (page.path, file)
             assert not anchor or file.name not in site or anchor in site[file.name].ids, (page.path, file, anchor)
+
+
+MEASURES = """() => ({
+    width: document.documentElement.scrollWidth,
+    broken: [...document.images].filter(x => !x.naturalWidth).map(x => x.src),
+    blocks: document.querySelectorAll("div.highlight > pre").length,
+    buttons: document.querySelectorAll("div.highlight > button.copybtn").length,
+    background: getComputedStyle(document.body).backgroundColor,
+    cards: new Set([...document.querySelectorAll("#choose-your-task > section")].map(x => x.offsetTop)).size,
+})"""
+
+
+@in_browser
+@pytest.mark.slow
+def test_pages_fit_their_window_in_a_browser(site):
+    """Check phone and desktop, light and dark: no sideways scrolling, no error, every image, every copy button."""
+    folder, backgrounds, messages = site["index.html"].path.parent, set(), []
+    with chromium() as browser:
+        for width, mode in ((390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")):
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode)
+            page = context.new_page()
+            page.on("console", lambda message: messages.append(message.text))
+            page.on("pageerror", lambda error: messages.append(str(error)))
+            for name in ("index.html", "start.html", "detection.html", "command.html"):
+                page.goto((folder / name).as_uri())
+                found = page.evaluate(MEASURES)
+                assert found["width"] <= width, (name, width)
+                assert not found["broken"], (name, found["broken"])
+                assert found["blocks"] == found["buttons"], name
+                assert name != "index.html" or found["cards"] == (1 if width > 1000 else 3)  # rows of cards
+                backgrounds.add((mode, found["background"]))
+            context.close()
+        page = browser.new_page()
+        page.goto((folder.parent / "search.html").as_uri() + "?q=precision_band")
+        page.wait_for_selector("#search-results li")
+        browser.contexts[0].close()
+    assert not messages
+    assert len(backgrounds) == 2

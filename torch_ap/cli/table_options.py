@@ -118,17 +118,8 @@ def add_report(subparsers: Subparsers) -> None:
     parser.flag("--best", text)
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
-    absent = (
-        "bins",
-        "interval",
-        "per_group",
-        "per_class",
-        "report",
-        "prevalence",
-        "sampling_weights",
-        "suspicious_labels",
-    )
-    parser.set_defaults(**dict.fromkeys(absent))
+    absent = ("bins", "interval", "per_group", "per_class", "report", "prevalence", "sampling_weights")
+    parser.set_defaults(**dict.fromkeys((*absent, "suspicious_labels")))
 
 
 def add_explain(subparsers: Subparsers) -> None:
