@@ -87,7 +87,7 @@ def test_the_page_is_complete_without_javascript_and_in_print(browser, tmp_path)
         assert not page.locator(".bar, .live, canvas").first.is_visible()
 
 
-def shown(page):
+def shown_numbers(page):
     """Return the threshold, and the numbers of the slider by name."""
     rows = page.eval_on_selector_all(".results tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))")
     return {name: cells for name, *cells in rows if name}
@@ -118,7 +118,7 @@ def ends_of(numbers):
 
 
 def assert_shown(page, rows, counts):
-    found = shown(page)
+    found = shown_numbers(page)
     for name, (value, interval) in rows.items():
         assert found[name][0] == value
         ends = [[float(x) for x in text.split(DASH)] for text in (found[name][1], interval)]

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import time
 import warnings
 from collections import Counter
 from contextlib import suppress
@@ -23,7 +24,7 @@ from torch_ap import (
     RetrievalMRR,
     report,
 )
-from torch_ap.cli import main
+from torch_ap.cli import main, progress
 from torch_ap.cli.detectors import system_names
 
 ROUNDED = 6e-4  # for three digits
@@ -416,3 +417,12 @@ def test_the_commands_of_detections_write_reports_too(tmp_path, monkeypatch, cap
     assert "## Compared with older" in (tmp_path / "x.md").read_text()
     assert main.main(["coco", "truth.json", "found.json", "--report", "none/y.md"]) == 2
     assert "none: no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("patience", [0.0, 1e6])
+def test_long_work_is_announced_on_a_terminal(patience, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_PATIENCE", patience)
+    monkeypatch.setattr(progress, "_is_terminal", lambda: True)
+    with progress.announced("a\x1b.html"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ("torch-ap: writing a\\x1b.html ...\n" if not patience else "")

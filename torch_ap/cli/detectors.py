@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, note, unique_suffix
 from torch_ap.cli.options import option_of
-from torch_ap.cli.progress import resampling_options
+from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection.errors.unmatchable import NO_AREA
 from torch_ap.detection.files import entries
@@ -128,17 +128,18 @@ def evaluate(
     metrics = {path: metric_of(path) for path in paths.all}
     if args.report is not None:
         system = paths.compared[0]
-        report(
-            metrics[system],
-            args.report,
-            other=None if paths.baseline is None else metrics[paths.baseline],
-            system_names=system_names(system, paths.baseline),
-            class_names=class_names,
-            images=image_files,
-            image_names=list(map(str, images)),
-            confidence_level=args.confidence_level,
-            **resampling_options(args),
-        )
+        with announced(args.report):
+            report(
+                metrics[system],
+                args.report,
+                other=None if paths.baseline is None else metrics[paths.baseline],
+                system_names=system_names(system, paths.baseline),
+                class_names=class_names,
+                images=image_files,
+                image_names=list(map(str, images)),
+                confidence_level=args.confidence_level,
+                **resampling_options(args),
+            )
     groupings: Groupings = [("classes", "ap", {"per_class": True})] if args.per_class else []
     groupings += [] if slices is None else [("slices", "map", {"slices": slices})]
     results = {}

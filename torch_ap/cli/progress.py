@@ -1,14 +1,18 @@
-"""Progress of long work, on one line of standard error if that is a terminal."""
+"""Progress of long work, on standard error if that is a terminal."""
 
 import argparse
+import contextlib
 import importlib.util
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from torch_ap.core.base.messages import escape_unprintable
 
+_PATIENCE = 2.0  # seconds of silence
 _MIN_BYTES = 1 << 25  # shorter files take less than a second
 
 
@@ -44,6 +48,18 @@ def resampling_options(args: argparse.Namespace) -> dict[str, Any]:
     """
     shows_progress = _is_terminal() and importlib.util.find_spec("tqdm") is not None
     return {"n_resamples": args.n_resamples, "progress": shows_progress}
+
+
+@contextlib.contextmanager
+def announced(path: str) -> Iterator[None]:
+    """Write that a file is being written, if that takes more than 2 seconds."""
+    timer = threading.Timer(_PATIENCE, lambda: sys.stderr.write(f"torch-ap: writing {escape_unprintable(path)} ...\n"))
+    if _is_terminal():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_terminal() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from torch_ap.cli import gates, table_inputs
 from torch_ap.cli.detectors import system_names
 from torch_ap.cli.notes import emit, file_name
-from torch_ap.cli.progress import resampling_options
+from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.cli.table_inputs import Inputs
 from torch_ap.cli.table_intervals import gates_of_table
 from torch_ap.cli.table_values import metric_of, metrics_of_systems
@@ -35,13 +35,15 @@ def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None
     names: dict[str, Any] = {"class_names": args.preds} if len(args.preds) > 1 and not args.best else {}
     if columns.group is not None and not args.best:
         names = {"query_names": list(inputs.table.groups)}
-    return report(
-        metric,
-        path,
-        other=None if baseline is None else metric_of(args, measure, baseline),
-        system_names=system_names(args.file if table_inputs.is_file(args.baseline) else args.preds[0], args.baseline),
-        title=title or Path(file_name(args.file)).name,
-        confidence_level=args.confidence_level,
-        **resampling_options(args),
-        **names,
-    )
+    systems = system_names(args.file if table_inputs.is_file(args.baseline) else args.preds[0], args.baseline)
+    with announced(path):
+        return report(
+            metric,
+            path,
+            other=None if baseline is None else metric_of(args, measure, baseline),
+            system_names=systems,
+            title=title or Path(file_name(args.file)).name,
+            confidence_level=args.confidence_level,
+            **resampling_options(args),
+            **names,
+        )

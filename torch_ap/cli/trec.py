@@ -10,7 +10,7 @@ from torch_ap.cli.compare_runs import Settings
 from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
 from torch_ap.cli.notes import note, unique_suffix
-from torch_ap.cli.progress import Bar
+from torch_ap.cli.progress import Bar, announced
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.inference.record import Comparison, Interval
@@ -201,16 +201,17 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
     from torch_ap.reports import report as write_report
 
     (*baseline, (name, judged)) = ((name, views[measure.view]) for name, views in runs.items())
-    write_report(
-        metric_of(judged, measure.name),
-        args.report,
-        other=metric_of(baseline[0][1], measure.name) if baseline else None,
-        system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
-        query_names=judged.queries,
-        title=f"{measure.requested_name} of {name}",
-        confidence_level=args.confidence_level,
-        n_resamples=args.n_resamples,
-    )
+    with announced(args.report):
+        write_report(
+            metric_of(judged, measure.name),
+            args.report,
+            other=metric_of(baseline[0][1], measure.name) if baseline else None,
+            system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
+            query_names=judged.queries,
+            title=f"{measure.requested_name} of {name}",
+            confidence_level=args.confidence_level,
+            n_resamples=args.n_resamples,
+        )
 
 
 def _measure(

@@ -26,9 +26,9 @@ class Table:
         forms: formats of columns of numbers, by name; ".3f" for the others.
         sortable: whether a reader can sort, search and filter the rows.
         summary: text that hides the table until a reader opens it, in HTML; "" for an open table.
-        order: the column by which the rows are sorted, and "ascending" or "descending"; empty for no order.
+        order: the column of the order of the rows, and "ascending" or "descending"; empty for no order.
         opens: name of the widget that shows the details of a row; "" for none.
-        keys: what the widget receives to show each row, for tables that open a widget.
+        keys: argument of the widget for each row, for tables that open a widget.
     """
 
     head: Sequence[str]

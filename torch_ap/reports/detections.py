@@ -147,9 +147,22 @@ def _threshold_section(numbers: Mapping[str, Mapping[str, float]], metrics: Mapp
     picture = Picture(
         "AP over IoU thresholds, by the size of objects: a line that falls early means loose boxes.",
         lambda ax: plot.iou_thresholds(drawn, ax=ax, areas=["all"] if has_other else None),
+        chart={"x": "IoU threshold", "y": "AP", "series": _threshold_series(metrics)},
     )
     table = Table(["number", *(numbers if has_other else ("value",))], rows)
     return Section("IoU thresholds and sizes", [picture, table])
+
+
+def _threshold_series(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return AP over IoU thresholds of each size of objects, or of each system."""
+    series = []
+    for name, metric in metrics.items():
+        table = {column: x.tolist() for column, x in metric.per_threshold().items()}
+        x = table.pop("iou_threshold")
+        for area, values in table.items():
+            if (len(metrics) == 1 or area == "all") and max(values) >= 0:
+                series.append({"name": area if len(metrics) == 1 else name, "x": x, "y": values})
+    return series
 
 
 def _error_section(metrics: Mapping[str, Any]) -> Section:

@@ -1,6 +1,6 @@
 """Report as one page of HTML with its style, pictures, data and scripts.
 
-Everything that a reader needs is in the page without scripts; scripts add what moves. A section adds
+The page is complete without scripts; scripts add interaction. A section adds
 
 - static content as parts of a :class:`Section`, or as the ``html`` of a :class:`Widget`;
 - data as the ``data`` of a :class:`Widget`, in the one JSON element of the page;
@@ -8,7 +8,7 @@ Everything that a reader needs is in the page without scripts; scripts add what 
 - tables that sort, search and filter as :class:`Table` with ``sortable``, or as ``<table class="sortable">``.
 
 Pictures are SVG in the colours of the page, light or dark, and with distinct ids. The content security policy forbids
-every request and every script but those of this package, so that an escaping error could not run a script.
+every request and every other script, so that an escaping error could not run a script.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def document(content: Content) -> str:
 
 
 class _Page:
-    """What the parts of a page share.
+    """State shared by the parts of a page.
 
     Attributes:
         pictures: number of pictures so far.
@@ -70,12 +70,12 @@ class _Page:
     def __init__(self) -> None:
         self.pictures, self.widgets, self.has_charts = 0, list[Widget](), False
 
-    def part(self, part: Part) -> str:
+    def part_html(self, part: Part) -> str:
         """Return the HTML of a part."""
         if isinstance(part, Picture):
             return self._figure(part)
         if isinstance(part, Widget):
-            return self._element(part, "".join(map(self.part, part.parts)) + part.html)
+            return self._element(part, "".join(map(self.part_html, part.parts)) + part.html)
         return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
 
     def _figure(self, picture: Picture) -> str:
@@ -132,7 +132,7 @@ def _body(content: Content, page: _Page) -> Iterator[str]:
         items = "".join(f"<li>{escape(x)}</li>" for x in content.warnings)
         yield f'<section class="warnings"><h2>Warnings</h2><ul>{items}</ul></section>'
     for section in content.sections:
-        parts = "".join(map(page.part, section.parts))
+        parts = "".join(map(page.part_html, section.parts))
         yield f"<section><h2>{escape(section.title)}</h2>{parts}</section>"
     yield f'<p class="source"><code>{escape(content.source)}</code></p>'
 

@@ -34,6 +34,7 @@ from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
 _AT_RANK = "Means over queries; the missing items of a shorter ranking count as not relevant."
 _RANKS = (1, 3, 5, 10, 20, 50, 100, 1000)
+_LEVELS = [level / 10 for level in range(11)]  # recall of the interpolated curve
 _SPREAD = {"lowest": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "highest": 1.0}
 _EMPTY = {"neg": "count 0", "pos": "count 1", "skip": "are left out", "nan": "are NaN"}
 
@@ -107,6 +108,15 @@ def _curve_sections(curves: Mapping[str, QueryCurve]) -> list[Section]:
     picture = Picture(
         "Mean interpolated precision at eleven recall levels, TREC's graph.",
         lambda ax: plot.precision_recall(dict(curves) if has_other else first, ax=ax),
+        chart={
+            "x": "recall",
+            "y": "precision",
+            "xRange": [0, 1.02],
+            "series": [
+                {"name": name if has_other else "", "x": _LEVELS, "y": x.interpolated_precision.tolist()}
+                for name, x in curves.items()
+            ],
+        },
     )
     table = Table(["recall of at least", *precision], levels, summary=AS_NUMBERS)
     return [

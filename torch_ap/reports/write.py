@@ -55,9 +55,9 @@ def report(
 ) -> Path:
     """Write the results of a metric as one file: for a colleague, the appendix of a paper, or the record of a run.
 
-    The report has the value with its convention, interval and chance level, curves and operating points, a sortable
-    table of all classes or queries, the comparison with a second system, and warnings about tied and saturated scores,
-    few positives, missing classes and wide bins.
+    The report has the value with its convention, interval and chance level, curves and operating points with a slider,
+    tables of all classes, queries and images to sort and search, the comparison with a second system, and warnings
+    about tied and saturated scores, few positives, missing classes and wide bins.
 
     Args:
         metric: an updated metric of this package. Every process of a group must call this function; the first writes.
@@ -81,7 +81,7 @@ def report(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        The path. Tables have at most 1,000 rows, the highest and the lowest, and give the number of omitted rows.
+        The path. Tables begin with the worst row. They have at most 1,000 rows, and give the number of omitted rows.
 
     Raises:
         OSError: if the file cannot be written.
@@ -90,7 +90,7 @@ def report(
         ValueError: for an argument that breaks one of these rules.
 
     The numbers equal ``compute()``, ``confidence_interval()``, ``chance_level()``, ``compare()`` and ``curve()`` of the
-    metric.
+    metric. Exception: the chance level of a detector is the mean of 25 random orders of its scores.
 
     Example:
         >>> import tempfile, torch

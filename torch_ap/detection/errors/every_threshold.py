@@ -19,7 +19,7 @@ class ThresholdNumbers(NamedTuple):
         score: (X,) the thresholds.
         tp, fp: (X,) int64 numbers of detections with at least this score.
         m: (S,) int64 numbers of ground truths.
-        low, high: (3, X) ends of the intervals of precision, recall and F1, those of ``operating_points``.
+        low, high: (3, X) ends of the intervals of precision, recall and F1, as in ``operating_points``.
     """
 
     offsets: Array

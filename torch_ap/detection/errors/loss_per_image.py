@@ -55,7 +55,7 @@ def loss_per_image(at: MatchesAt) -> Tensor | None:
 
 
 def _losses(hit: Array, category: Array, relevant: Array, rule: InterpolationRule) -> tuple[Array, Array]:
-    """Return what each detection would lose if it is false, and what each class loses by unreached cuts.
+    """Return the loss by each detection if it is false, and the loss of each class by unreached cuts.
 
     Args:
         hit: (N,) bool flags of the true positives, by category and descending score.
