@@ -86,5 +86,5 @@ def _section(found: BestSystem, measure: str, level: str) -> Section:
     head = ["epoch", measure, f"{level} low", f"{level} high", "p against the best"]
     rows = list(map(list, zip(found.names, values, low, high, p_values, strict=True)))
     table, left_out = sorted_table(head, rows, "epochs", {head[-1]: ".2g"}, order=(measure, "descending"))
-    text = "p-values are adjusted for all comparisons: epochs with a high one are as good as the best by these data."
+    text = "p-values are adjusted for all comparisons: an epoch with a high one may be as good as the best."
     return Section("Epochs", [picture, text, table, *([left_out] if left_out else [])])
