@@ -5,6 +5,7 @@
 The Markdown tables show multiples of the first column, measured in turns in the same run.
 """
 
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +30,7 @@ from benchmarks.timing import (
 )
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.functional import binary_average_precision, multilabel_average_precision
-from torch_ap.inference import average_precision_interval, compare_rankings
+from torch_ap.inference import average_precision_interval, best_of, compare_rankings
 
 _LOOPS = 20
 
@@ -53,6 +54,28 @@ def print_intervals(sizes: list[int], rounds: int) -> None:
                 names[1]: partial(average_precision_interval, preds, target, method="jackknife"),
             }
             print_peer_row(f"{size:,}, {rate:.0%}", time_in_turns(contenders, rounds), names)
+
+
+def print_group_intervals(size: int, rounds: int) -> None:
+    """Print the processor time of the interval with groups as a multiple of the interval without groups."""
+    groups = (50, 500, max(size // 10, 1000))
+    names = [f"{count:,} groups" for count in groups]
+    print_peer_head("Interval of items in groups, as a multiple of independent items", "N, positives", names)
+    for rate in (0.02, 0.5):
+        preds, target = scores(size, rate)
+        contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(average_precision_interval, preds, target)}
+        for name, count in zip(names, groups, strict=True):
+            contenders[name] = partial(average_precision_interval, preds, target, groups=torch.randint(count, (size,)))
+        seconds = time_in_turns(contenders, rounds, time.process_time, statistic=min)
+        print_peer_row(f"{size:,}, {rate:.0%}", seconds, names)
+
+
+def print_best(size: int, systems: int) -> None:
+    """Print the time to select the best of several systems on the same items."""
+    target = (torch.rand(size) < 0.1).long()
+    preds = torch.randn(systems, size) + target
+    print_head(f"The best of {systems} systems, N = {size:,}", "ms")
+    print_row(milliseconds(time_once({"run": partial(best_of, preds, target)})["run"]))
 
 
 def print_macro_intervals(rounds: int, items: int) -> None:
@@ -136,9 +159,11 @@ def main() -> None:
     quick = options.quick
     print(machine("torch", "scikit-learn", "numpy"))
     print_intervals([2000] if quick else [2000, 10**5, 10**6, 10**7], options.rounds)
+    print_group_intervals(2000 if quick else 10**6, options.rounds)
     print_macro_intervals(options.rounds, 1000 if quick else 50_000)
     print_bootstraps(2000 if quick else 100_000, options.rounds)
     print_comparisons(2000 if quick else 100_000)
+    print_best(2000 if quick else 100_000, 3 if quick else 30)
     print_images(50 if quick else 5000, 20 if quick else 1000)
 
 

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.support.each import each
-from tests.support.tolerances import REORDERED, SOLVED
+from tests.support.tolerances import REORDERED, SINGLE, SOLVED
 from torch_ap import (
     BestOf,
     BinaryAveragePrecision,
@@ -129,7 +129,7 @@ def test_hybrid_of_a_clear_winner_is_its_own_interval_nearly():
     given = joint([10.0, 0.0, 0.0], np.eye(3), df=math.inf)
     low, high = _hybrid(given, 0, 0.05)
     assert -stats.norm.isf(0.025) * 1.05 < low - 10 < -stats.norm.isf(0.025) * 0.99
-    assert high - 10 == pytest.approx(10 - low, abs=1e-6)  # results in float32
+    assert high - 10 == pytest.approx(10 - low, abs=SINGLE)
     assert _selection_errors(given).mean() == pytest.approx(0, abs=REORDERED)
 
 
@@ -422,7 +422,7 @@ def test_queries_equal_the_function_in_any_order():
     metrics = metrics_of(RetrievalMAP, updates)
     values = torch.stack([x.per_query()[1] for x in metrics]).double()
     found, wanted = best_of_metrics(metrics), best_of_per_query(values)
-    assert found.values.tolist() == pytest.approx(wanted.values.tolist(), abs=1e-6)  # float32 per query
+    assert found.values.tolist() == pytest.approx(wanted.values.tolist(), abs=SINGLE)
     assert found.low == pytest.approx(float(wanted.low), abs=1e-5)
 
 
@@ -442,12 +442,11 @@ def scene(shift, seed=0, images=12):
 def test_detectors_have_the_covariance_of_their_replicates():
     metrics = metrics_of(MeanAveragePrecision, [scene(shift) for shift in (3.0, 4.0, 6.0)])
     found = best_of_metrics(metrics, n_resamples=200, correction="holm")
-    # results in float32
-    assert found.values.tolist() == pytest.approx([float(x.compute()["map"]) for x in metrics], abs=1e-6)
+    assert found.values.tolist() == pytest.approx([float(x.compute()["map"]) for x in metrics], abs=SINGLE)
     pair = metrics[0].compare(metrics[1], n_resamples=200, method="bootstrap-normal")
     raw = 2 * stats.t.sf(float(pair.difference.abs() / pair.standard_error), 11)
     alone = best_of_metrics(metrics[:2], n_resamples=200)
-    assert alone.adjusted_p_value[0, 1] == pytest.approx(raw, rel=1e-6)  # results in float32
+    assert alone.adjusted_p_value[0, 1] == pytest.approx(raw, rel=SINGLE)
     assert "12 images: likely too narrow" in found.reason
     many = best_of_metrics(metrics_of(MeanAveragePrecision, [scene(x, images=60) for x in (3.0, 4.0)]), n_resamples=50)
     assert many.reason == ""
@@ -553,7 +552,7 @@ def test_detectors_and_queries_as_epochs():
         assert metric.compute() == pytest.approx(float(metric.metric.compute()["map"]))
         metric.reset()
     wanted = best_of_metrics(metrics_of(MeanAveragePrecision, [scene(shift) for shift in (3.0, 4.0)]))
-    assert metric.best().corrected == pytest.approx(float(wanted.corrected), abs=1e-6)  # results in float32
+    assert metric.best().corrected == pytest.approx(float(wanted.corrected), abs=SINGLE)
 
 
 def check_two_ranks(rank):
@@ -566,7 +565,7 @@ def check_two_ranks(rank):
     wanted = best_of(preds, target)
     found = metric.best()
     torch.testing.assert_close(found.values, wanted.values, rtol=0, atol=REORDERED)
-    assert float(found.low) == pytest.approx(float(wanted.low), abs=1e-6)  # results in float32
+    assert float(found.low) == pytest.approx(float(wanted.low), abs=SINGLE)
 
 
 def test_epochs_of_two_processes(ranks):
