@@ -15,6 +15,7 @@ from torch_ap.cli import main
 from torch_ap.detection import DETECTION_KINDS
 from torch_ap.detection.errors.costly import costliest_errors
 from torch_ap.detection.errors.outcomes import outcomes_of
+from torch_ap.reports.thumbnails import Thumbnails
 
 Image = pytest.importorskip("PIL.Image")
 HOSTILE = {0: "<script>alert(1)</script>", 1: "\"'`${1}</script>\u202e" + "x" * 10_000}
@@ -135,6 +136,14 @@ def test_images_are_embedded_once_and_missing_files_are_named(tmp_path):
     assert f"No readable file of 2 of 3 images: {paths[1]}, {paths[2]}." in page
     assert "<b>image b &amp; c</b>" in page
     assert 'viewBox="0 0 320 160"' in page, "the size of the file"
+
+
+def test_thumbnails_stay_in_their_budget(tmp_path):
+    noise = torch.randint(256, (300, 400, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    Image.fromarray(noise.numpy()).save(tmp_path / "noise.png")
+    found = Thumbnails(dict.fromkeys(range(250), tmp_path / "noise.png"))
+    assert found.size(0) == (400, 300)
+    assert 1_000 < len(found.definitions()) < 4 / 3 * 1_200_000 / 250 + 300
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

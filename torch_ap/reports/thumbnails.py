@@ -5,10 +5,10 @@ import os
 from base64 import b64encode
 from collections.abc import Mapping
 
-_SIDE = 320  # pixels of the longer side
 _BUDGET = 1_200_000  # bytes of all thumbnails of a page, before Base64
+_MOST_PICTURES = 250  # of a page
 _MOST_BYTES = 24_000  # of one thumbnail
-_QUALITIES = (70, 50, 30, 15)
+_FORMS = ((320, 70), (320, 40), (240, 40), (240, 15), (160, 15), (80, 15), (40, 15))  # longer side and quality
 _LISTED = 5  # names of missing files in a note
 
 
@@ -22,7 +22,7 @@ class Thumbnails:
     def __init__(self, paths: Mapping[int, str | os.PathLike[str]]) -> None:
         self._paths = paths
         self._read: dict[int, tuple[tuple[int, int], bytes] | None] = {}
-        self._left = _BUDGET
+        self._most = min(_MOST_BYTES, _BUDGET // max(1, min(len(paths), _MOST_PICTURES)))
 
     def size(self, image: int) -> tuple[int, int] | None:
         """Return width and height of the image file; None without a readable file."""
@@ -67,15 +67,14 @@ class Thumbnails:
         try:
             with Image.open(self._paths[image]) as opened:
                 size = opened.size
-                opened.draft("RGB", (_SIDE, _SIDE))
+                opened.draft("RGB", (_FORMS[0][0], _FORMS[0][0]))
                 small = opened.convert("RGB")
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
             return None
-        small.thumbnail((_SIDE, _SIDE))
-        for quality in _QUALITIES:
+        for side, quality in _FORMS:  # the first form that is small enough, else the smallest
+            small.thumbnail((side, side))
             out = io.BytesIO()
             small.save(out, "WEBP", quality=quality)
-            if out.tell() <= min(_MOST_BYTES, self._left / 20):
+            if out.tell() <= self._most:
                 break
-        self._left = max(0, self._left - out.tell())
         return size, out.getvalue()
