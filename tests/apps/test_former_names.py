@@ -177,25 +177,20 @@ def test_former_attributes_of_metrics(kind, former, value):
         assert getattr(metric, former) == getattr(metric, current) == value
 
 
-WITHOUT_FORMER = {  # functions that did not resample in version 0.1
-    "average_precision_at_k_interval",
-    "best_of_metrics",
-    "chance_test_of_queries",
-    "precision_at_k_interval",
-    "precision_recall_gain_interval",
-    "recall_at_k_interval",
-}
+RESAMPLED = (  # functions of torch_ap.inference that resampled in version 0.1, under these or former names
+    *("average_precision_interval", "chance_test", "compare_decisions", "compare_per_query", "compare_rankings"),
+    *("compare_systems", "compare_systems_per_query", "mean_interval", "precision_band"),
+)
 
 
 def resampling_functions():
-    """Return the public functions and methods that resampled before, by name."""
-    found = {name: f for name, f in vars(inference).items() if inspect.isfunction(f)}
+    """Return the functions that resampled before, and all methods that resample, by name."""
+    found = {name: getattr(inference, name) for name in RESAMPLED}
     for kind in {*(getattr(torch_ap, name) for name in torch_ap.__all__), curves.Curve}:
         if inspect.isclass(kind):
             methods = inspect.getmembers(kind, inspect.isfunction)
             found |= {f"{kind.__name__}.{name}": f for name, f in methods if name[0] != "_"}
-    found = {name: f for name, f in found.items() if "chunk_size" in inspect.signature(f).parameters}
-    return {name: f for name, f in found.items() if name not in WITHOUT_FORMER}
+    return {name: f for name, f in found.items() if "chunk_size" in inspect.signature(f).parameters}
 
 
 @each("name", resampling_functions().keys())
