@@ -256,8 +256,10 @@ class ImageState(RankingMetric):
             ids: the ``sample_ids`` and the ``groups``, or None.
         """
         counts = columns["detections_per_image"]
-        pairs = zip(_IMAGE_STATES, ids, strict=True)
-        each = [samples.validate_ids(name, x, counts.shape, counts.device, "image") for name, x in pairs]
+        each = [
+            None if x is None else samples.validate_ids(name, x, counts.shape, counts.device, "image")
+            for name, x in zip(_IMAGE_STATES, ids, strict=True)
+        ]
         if counts.is_cpu or not self._keeps_shapes:
             self._check_named(columns)
         if isinstance(self._stored, StoredMatches):
