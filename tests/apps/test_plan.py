@@ -25,6 +25,16 @@ def test_a_printed_value(capsys):
     assert f"{int(wanted.units_high[1]):,}" in planned(capsys, *words).out
 
 
+def test_pictures(capsys, tmp_path):
+    for words in (
+        ("--ap", "0.62", "--units", "80", "--half-width", "0.05", "0.02"),
+        ("--difference", "-0.01", "0.07", "--units", "80", "--gap", "0.02", "--planned-units", "80", "500"),
+    ):
+        path = tmp_path / "plan.png"
+        assert f"wrote {path}" in planned(capsys, *words, "--picture", str(path)).err
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def test_printed_intervals(capsys):
     out = planned(capsys, "--interval", "0.4", "0.6", "--units", "50", "--half-width", "0.05", "--json").out
     assert json.loads(out)["units"] == [200]

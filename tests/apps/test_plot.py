@@ -704,6 +704,36 @@ def test_matrices_of_many_classes_have_no_numbers(classes, ax):
 # -- axes, state, extras
 
 
+def plan_of_interval():
+    return inference.plan_interval(inference.reported_average_precision_interval(0.6, m=50), 50, [0.05, 0.1])
+
+
+def test_plans_show_their_numbers(ax):
+    plan = plan_of_interval()
+    plot.plan(plan, ax=ax)
+    line, pilot = ax.lines
+    assert line.get_xdata().tolist() == sorted(plan.units.tolist())
+    assert line.get_ydata().tolist() == [0.1, 0.05]
+    assert (pilot.get_xdata()[0], pilot.get_ydata()[0]) == (50, plan.pilot_half_width)
+    ends = [path.vertices[:, 0].tolist() for path in ax.collections[0].get_paths()]
+    assert sorted(ends) == sorted(map(list, zip(plan.units_low.tolist(), plan.units_high.tolist(), strict=True)))
+    drawn(ax)
+
+
+def test_plans_of_comparisons_show_their_power(ax):
+    a, b = torch.tensor([0.5, 0.6, 0.9, 0.4] * 10), torch.tensor([0.4, 0.4, 0.6, 0.5] * 10)
+    compared = inference.compare_per_query(a, b)
+    plan = inference.plan_comparison(compared, 40, difference=0.05, planned_units=[100, 40, 200])
+    plot.plan(plan, ax=ax)
+    assert ax.lines[0].get_xdata().tolist() == [40, 100, 200]
+    assert ax.lines[0].get_ydata().tolist() == sorted(plan.power.tolist())
+    assert ax.lines[1].get_ydata()[0] == 0.8
+    assert ax.lines[2].get_xdata()[0] == float(plan.needed)
+    drawn(ax)
+    with pytest.raises(TypeError, match=r"`plan` must be an IntervalPlan or a ComparisonPlan, got Comp|QueryComp"):
+        plot.plan(compared)
+
+
 def drawable(name):
     """Return an object that has a picture."""
     others = {
@@ -711,6 +741,7 @@ def drawable(name):
         "confusion_matrix": detector,
         "error_costs": detector,
         "query_differences": lambda: [run(2), run(1)],
+        "plan": lambda: plan_of_interval(),
         "epochs": lambda: inference.best_of(torch.stack([ranking(50, x)[0] for x in (0, 1)]), ranking(50)[1]),
     }
     return others.get(name, lambda: functional.binary_curve(*ranking(50)))()

@@ -174,8 +174,8 @@ def test_interval_chance_and_comparison_are_the_librarys(paths, tensors, score):
     }
     at = inference.precision_at_k_interval(preds, target, 9, confidence_level=0.8)
     assert [found["P@9"][key] for key in ("low", "high")] == pytest.approx([float(at.low), float(at.high)])
-    assert found["P@9"]["compared"]["low"] is None
-    assert found["P@9"]["reasons"] == ["no comparison: one ranking and classes have one for ap only"]
+    at = inference.compare_rankings_at_k(preds, tensors["other"], target, 9, measure="precision", confidence_level=0.8)
+    assert found["P@9"]["compared"]["low"] == pytest.approx(float(at.low))
 
 
 def test_clusters_of_rows_and_of_groups(paths, tensors, columns, score):
@@ -791,11 +791,11 @@ ARGUMENTS = {
     "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),
     "level alone": (
         ("--confidence-level", "0.9"),
-        "--confidence-level has no meaning without --interval, --baseline, --report, --fail-below or --best",
+        "--confidence-level has no meaning without --interval, --baseline, --report, --fail-below, --best",
     ),
     "resamples alone": (
         ("--n-resamples", "9"),
-        "--n-resamples has no meaning without --interval, --baseline, --report or --fail-below",
+        "--n-resamples has no meaning without --interval, --baseline, --report, --fail-below or --chance-test",
     ),
     "groups without bins": (
         ("--bins", "9", "--group", "query"),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli import file_notes, gates, ultralytics
-from torch_ap.cli.detectors import Paths, Result, evaluate, gates_of_lists
+from torch_ap.cli.detectors import Paths, Result, best_of_lists, evaluate, gates_of_lists
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
@@ -26,6 +26,7 @@ from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.shapes import keypoints
+from torch_ap.inference.groups import ids_of_groups
 
 _SIGNS = {"Average Precision": "(AP)", "Average Recall": "(AR)"}
 _MAX_LISTED = 2  # IoU thresholds; of more, only the first and the last appear
@@ -127,12 +128,14 @@ def evaluate_results(
     evaluated = [x for x in annotations.images if images is None or x in images]
     args.clusters = None if args.cluster is None else _read_clusters(args, annotations, evaluated)
 
+    groups = None if args.clusters is None else ids_of_groups(list(args.clusters), args.clusters, "image")
+
     def updated_metric(path: str) -> Any:
         data = read(path)
         file_notes.note_copies(data.preds, path)
         is_explained = _note_causes(args, data, path)
         metric = metric_of(data, path)
-        metric.update(data.preds, data.target)
+        metric.update(data.preds, data.target, groups=groups)
         if not is_explained:
             file_notes.note_no_match(metric, path, similarity)
         return metric
@@ -224,6 +227,9 @@ def write(
         images: ids or names of the images.
         annotation_ids: ids of the ground truths of each image, for suspicious labels; None if the files have none.
     """
+    if args.best:
+        best_of_lists(args, paths, metrics, layout.key("map"), images).write(args.form)
+        return 0
     metric, further = next(iter(metrics.values())), dict[str, Report]()
     if args.errors:
         further["errors"] = ErrorReport(metric, class_names, per_class=args.per_class, ap=layout.key("ap"))

@@ -1,5 +1,6 @@
 """Comparison of runs with a baseline, query by query: difference or ratio of geometric means, with p-values."""
 
+import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.cli.best import BestReport
 from torch_ap.cli.tables import level_heads, number
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns.text import lines
+from torch_ap.inference import best_of_per_query
 from torch_ap.inference.groups import ids_of_groups
 from torch_ap.inference.queries import Method, QueryComparison, compare_per_query
 from torch_ap.retrieval.runs.names import Result
@@ -112,6 +115,37 @@ def compare_all_runs(results: Mapping[str, Mapping[str, Result]], settings: Sett
         }
         for run in others
     }
+
+
+def best_of_runs(args: argparse.Namespace, results: Mapping[str, Mapping[str, Result]]) -> BestReport:
+    """Return the best run by each measure over the common queries of all runs.
+
+    Args:
+        args: arguments of the command.
+        results: measures by name, of each run by name.
+
+    Raises:
+        ValueError: for a measure that is no mean over queries, and without common queries.
+    """
+    settings, found, shared = Settings(args.confidence_level, args.n_resamples, args.clusters), {}, 0
+    for name, first in next(iter(results.values())).items():
+        if first.geometric or first.counted:
+            raise ValueError(f"--best is for means over queries, got {name}")
+        runs = {run: x[name] for run, x in results.items()}
+        places = [{query: i for i, query in enumerate(x.queries)} for x in runs.values()]
+        queries = [query for query in first.queries if all(query in x for x in places)]
+        if not queries:
+            raise ValueError("--best needs queries that all runs have, got none")
+        values = [x.values[[place[q] for q in queries]] for x, place in zip(runs.values(), places, strict=True)]
+        shared = len(queries)
+        found[name] = best_of_per_query(
+            torch.stack(values),
+            confidence_level=settings.confidence_level,
+            bounds=(0, 1) if first.is_share else None,
+            groups=settings.groups_of(queries),
+            names=list(runs),
+        )
+    return BestReport(args, found, {"file": args.qrels, "runs": len(results), "queries": shared})
 
 
 def tables(runs: Comparisons, baseline: str, settings: Settings) -> list[list[tuple[str, ...]]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from torch_ap.cli.best import BestReport, check_options
 from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, note, unique_suffix
 from torch_ap.cli.options import option_of
@@ -15,9 +16,14 @@ from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.detection.errors.unmatchable import NO_AREA
 from torch_ap.detection.files import entries
 from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.inference import best_of_metrics
 from torch_ap.inference.record import Comparison, GroupComparison, group_comparison
 from torch_ap.reports import report
 
+_WITHOUT_BEST = (
+    "compare", "interval", "report", "per_class", "slices", "errors", "operating_points", "suspicious_labels",
+    "fail_below",
+)  # fmt: skip
 _FIRST = ""  # value of --compare without a baseline: the first list is the baseline
 
 Columns: TypeAlias = dict[str, list[Any]]
@@ -69,6 +75,10 @@ class Paths:
         repeated = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
         if repeated is not None:
             raise ValueError(f"{repeated}: is listed twice")
+        if args.best:
+            check_options(args, _WITHOUT_BEST)
+            if len(paths) < 2:
+                raise ValueError("--best takes at least two lists of detections")
         baseline, listed = args.compare, list(paths)
         if baseline == _FIRST:
             if len(paths) < 2:
@@ -173,6 +183,15 @@ def gates_of_lists(args: argparse.Namespace, paths: Paths, metrics: Mapping[str,
         values = {name: value(metrics[path])}
         gates += gates_of(args, paths.names[path], values, differences, baseline, lambda x: name if x == "map" else x)
     return gates
+
+
+def best_of_lists(
+    args: argparse.Namespace, paths: Paths, metrics: Mapping[str, Any], name: str, images: Sequence[Any]
+) -> BestReport:
+    """Return the best of several lists by the mean, which has this name."""
+    systems = {paths.names[path]: metric for path, metric in metrics.items()}
+    found = best_of_metrics(systems, confidence_level=args.confidence_level, **resampling_options(args))
+    return BestReport(args, {name: found}, {"file": args.annotations, "lists": len(systems), "images": len(images)})
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def _add_results_command(
         "key of the entries in `images`, such as video_id: images with equal values, integers or text, may depend on "
         "each other; intervals and comparisons leave out whole clusters instead of drawing images"
     )
-    parser.option("--cluster", text, needs=("interval", "compare", "fail_below"), metavar="KEY")
+    parser.option("--cluster", text, needs=("interval", "compare", "fail_below", "best"), metavar="KEY")
     text = "folder of the image files (`file_name` in `images`), for thumbnails in the pictures of the page"
     parser.option("--images", text, needs=("report",), metavar="DIR")
     return parser
@@ -188,8 +188,13 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
         "p-value (of several comparisons also Holm's); with --per-class and --slices also for each class and slice"
     )
     parser.option("--compare", text, metavar="BASELINE", nargs="?", const="")
+    text = (
+        f"of several {argument}: which is the best, its mean corrected for the selection with a selection-adjusted "
+        "interval, simultaneous intervals of all, and adjusted p-values of each and the best"
+    )
+    parser.flag("--best", text)
     points = ("operating_points",)
-    users = ("interval", "compare", "report", "fail_below")
+    users = ("interval", "compare", "report", "fail_below", "best")
     parser.resampling(1000, "resamples of the images", *users, others=points)
     parser.gates("compare")
     text = "add the score threshold with the best F of each class and of all together, with intervals over images"

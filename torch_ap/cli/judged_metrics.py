@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
 ENDS = ("low", "high", "chance")
+CHANCE_NUMBERS = ("estimate", "chance_level", "standard_deviation", "p_value")
 
 
 def metric_of(judged: Judged, name: str) -> "QueryMetric":
@@ -80,3 +81,15 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
     elif measure.has_chance_level and judged.convention != "grouped":
         numbers["chance"] = float(metric_of(judged, name).chance_level())
     return numbers
+
+
+def has_chance_test(name: str) -> bool:
+    """Whether a measure is AP or AP@k, whose mean has a test against random orders."""
+    return name == "map" or name.startswith("map@")
+
+
+def chance_test_of(judged: Judged, name: str, options: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of the test of the mean against random orders of the retrieved documents of each query."""
+    metric: Any = metric_of(judged, name)
+    test = metric.chance_test(**options)
+    return {x: float(getattr(test, x)) for x in CHANCE_NUMBERS}

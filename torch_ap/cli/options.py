@@ -33,6 +33,12 @@ _COMPARE = (
 )
 
 
+_BEST_RUN = (
+    "over the common queries of several runs: which run is the best, its value corrected for the selection with a "
+    "selection-adjusted interval, simultaneous intervals of all, and adjusted p-values of each run and the best"
+)
+
+
 class HelpFormatter(argparse.HelpFormatter):
     """Formatter that keeps paragraphs and indented lines, such as examples."""
 
@@ -103,7 +109,9 @@ class Parser(argparse.ArgumentParser):
         text = "also write the gates as JUnit XML: undecided gates are skipped tests"
         self.option("--junit", text, needs=GATES, metavar="PATH")
 
-    def resampling(self, count: int, resamples: str, *users: str, others: Sequence[str] = ()) -> None:
+    def resampling(
+        self, count: int, resamples: str, *users: str, others: Sequence[str] = (), tests: Sequence[str] = ()
+    ) -> None:
         """Add the options of intervals.
 
         Args:
@@ -111,13 +119,15 @@ class Parser(argparse.ArgumentParser):
             resamples: help of the number of resamples.
             users: options with resamples, of which the options of intervals need one; none for intervals in any case.
             others: further options with intervals.
+            tests: further options with resamples and without intervals.
         """
         content = f"the intervals of {_join_options(users, 'and')}" if users else "intervals"
         text = f"nominal coverage of {content} (default: {CONFIDENCE_LEVEL:g})"
         settings: dict[str, Any] = {"type": open_fraction, "default": CONFIDENCE_LEVEL, "metavar": "LEVEL"}
         self.option("--confidence-level", text, needs=(*users, *others), **settings)
         text = f"{resamples} (default: {count:,})"
-        self.option("--n-resamples", text, needs=users, default=count, type=int_from_2, metavar="N")
+        needs = (*users, *tests) if users else ()
+        self.option("--n-resamples", text, needs=needs, default=count, type=int_from_2, metavar="N")
 
     def error(self, message: str) -> NoReturn:
         """Write the error as one line and exit with status 2."""
@@ -191,13 +201,20 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.option("--convention", _CONVENTION, choices=CONVENTIONS, default="trec10")
     parser.forms()
     parser.flag("--compare", _COMPARE)
+    parser.flag("--best", _BEST_RUN)
     text = "add the interval of each mean over queries, and its chance level: the mean over all orders of each ranking"
     parser.flag("--interval", text)
+    text = (
+        "add the p-value of MAP, or map@k, against random orders of the retrieved documents of each query, and the "
+        "mean and standard deviation over these orders"
+    )
+    parser.flag("--chance-test", text)
     text = "lines `query cluster`: queries of a topic or user may depend on each other in intervals and comparisons"
     parser.option("--cluster", text, metavar="FILE")
     parser.report_path("the first measure of a run, or with --compare of two runs")
-    resamples = "flips of the randomization test, and resamples of the interval"
-    parser.resampling(10_000, resamples, "compare", "interval", "report", others=("fail_below",))
+    resamples = "flips of the randomization test, resamples of the interval, and random orders"
+    users = ("compare", "interval", "report")
+    parser.resampling(10_000, resamples, *users, others=("fail_below", "best"), tests=("chance_test",))
     parser.gates("compare")
     parser.flag("--allow-empty", "accept a run without documents")
 
@@ -230,6 +247,7 @@ def add_plan(subparsers: Subparsers) -> None:
     parser.option("--planned-units", text, type=int, nargs="+", metavar="N")
     text = f"nominal coverage of the printed interval (default: {CONFIDENCE_LEVEL:g})"
     parser.option("--confidence-level", text, type=open_fraction, default=CONFIDENCE_LEVEL, metavar="LEVEL")
+    parser.option("--picture", "also draw the plan: .png, .svg or .pdf (extra `plot`)", metavar="PATH")
     parser.forms()
 
 
@@ -252,6 +270,16 @@ def open_fraction(text: str) -> float:
     except ValueError:
         value = 0.0
     require(0 < value < 1, "must be a number between 0 and 1, ends excluded", text)
+    return value
+
+
+def fraction(text: str) -> float:
+    """Return a number between 0 and 1, 1 excluded."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    require(0 <= value < 1, "must be a number of at least 0 and below 1", text)
     return value
 
 

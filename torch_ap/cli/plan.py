@@ -4,10 +4,14 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch_ap import plot
+from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.inference import (
     Comparison,
+    ComparisonPlan,
     Interval,
+    IntervalPlan,
     plan_comparison,
     plan_interval,
     reported_average_precision_interval,
@@ -23,7 +27,15 @@ def run(args: argparse.Namespace) -> int:
     wanted = "gap" if args.difference is not None else "half_width"
     if getattr(args, wanted) is None:
         raise ValueError(f"--{given[0]} needs --{wanted.replace('_', '-')}")
-    (_intervals if args.difference is None else _comparison)(args).write(args.form)
+    report = (_intervals if args.difference is None else _comparison)(args)
+    if args.picture is not None:
+        figure: Any = plot.plan(report.plan).figure
+        from matplotlib import pyplot  # `plot` reports a missing package
+
+        figure.savefig(args.picture, bbox_inches="tight")
+        pyplot.close(figure)
+        note(f"wrote {args.picture}")
+    report.write(args.form)
     return 0
 
 
@@ -39,7 +51,7 @@ def _intervals(args: argparse.Namespace) -> "PlanReport":
     plan = plan_interval(pilot, args.units, args.half_width)
     columns = ("half_width", "units", "units_low", "units_high")
     rows = list(zip(*(getattr(plan, name).tolist() for name in columns), strict=True))
-    return PlanReport(columns, rows, plan.to_dict())
+    return PlanReport(columns, rows, plan)
 
 
 def _comparison(args: argparse.Namespace) -> "PlanReport":
@@ -57,7 +69,7 @@ def _comparison(args: argparse.Namespace) -> "PlanReport":
         f"{plan.difference:g} with power {plan.requested_power:g}; {plan.pilot_units:,} units find "
         f"{float(plan.smallest_difference):.4f}"
     )
-    return PlanReport(columns, rows, plan.to_dict(), text)
+    return PlanReport(columns, rows, plan, text)
 
 
 def _ascending(args: argparse.Namespace, name: str) -> tuple[float, float]:
@@ -75,14 +87,18 @@ class PlanReport(Report):
     Args:
         columns: names of the columns.
         rows: numbers of the rows.
-        document: all results.
+        plan: all results.
         text: a sentence below the table; "" for none.
     """
 
     def __init__(
-        self, columns: Sequence[str], rows: Sequence[Sequence[float]], document: dict[str, Any], text: str = ""
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[float]],
+        plan: IntervalPlan | ComparisonPlan,
+        text: str = "",
     ) -> None:
-        self._columns, self._rows, self._document, self._text = columns, rows, document, text
+        self._columns, self._rows, self.plan, self._text = columns, rows, plan, text
 
     def parts(self) -> Iterator[Part]:
         """Yield the table and the sentence."""
@@ -99,4 +115,4 @@ class PlanReport(Report):
 
     def document(self) -> dict[str, Any]:
         """Return all results."""
-        return self._document
+        return self.plan.to_dict()

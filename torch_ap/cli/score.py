@@ -10,14 +10,25 @@ from torch import Tensor
 from torch_ap.cli import gates, score_best, score_bins, score_exact, table_inputs
 from torch_ap.cli.notes import to_option_names
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
-from torch_ap.cli.table_intervals import AP_ALONE, cluster_options, gates_of_table, has_comparison, interval_of
+from torch_ap.cli.table_intervals import (
+    AP_ALONE,
+    chance_test_of,
+    comparison_of,
+    gates_of_table,
+    has_comparison,
+    interval_of,
+)
+from torch_ap.cli.table_labels import imperfect_labels
+from torch_ap.cli.table_options import LABELS
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
-from torch_ap.cli.table_values import evaluate, metric_of
+from torch_ap.cli.table_values import Evaluation, evaluate, metric_of
 from torch_ap.cli.tables import number
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
 from torch_ap.core.measures.ties import tie_rule
-from torch_ap.reports.estimates import compare, interval_and_chance
+from torch_ap.reports.estimates import interval_and_chance, numbers_of_comparison
+
+_ORDER = ("value", "low", "high", "chance", "chance_sd", "p_chance")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,6 +40,9 @@ def run(args: argparse.Namespace) -> int:
         return gates.write(args, *score_bins.evaluate(args))
     if args.best:
         score_best.evaluate(args).write(args.form)
+        return 0
+    if any(getattr(args, name) is not None for name in LABELS):
+        imperfect_labels(args).write(args.form)
         return 0
     inputs = table_inputs.read(args)
     measures, table, columns, baseline = inputs
@@ -85,12 +99,13 @@ def _result_of(
         )
         result.numbers |= ends
         result.reasons += [to_option_names(x, args.option_names) for x in reasons]
+    if args.chance_test:
+        _add_chance_test(args, measure, evaluation, columns, result)
     if baseline is not None:
-        other = evaluate(args, measure, baseline)
-        other_value = float(other.value)
+        other_value = float(evaluate(args, measure, baseline).value)
         missing = NO_POSITIVE if is_undefined else "" if has_comparison(measure, columns) else AP_ALONE
-        compared = compare(
-            evaluation, other, missing, confidence_level=args.confidence_level, **cluster_options(columns)
+        compared = numbers_of_comparison(
+            lambda: comparison_of(args, measure, columns, baseline, args.confidence_level), missing
         )
         numbers = {name: compared[name] for name in ("low", "high", "p_value")}
         result.compared = {"baseline": other_value, "difference": value - other_value, **numbers}
@@ -103,6 +118,22 @@ def _result_of(
     elif rows:
         result.rows = _values_of_classes(args, measure, columns, rows)
     return result
+
+
+def _add_chance_test(
+    args: argparse.Namespace, measure: Measure, evaluation: Evaluation, columns: Columns, result: MeasureResult
+) -> None:
+    """Add the chance level, its standard deviation and the p-value, or the reason why there are none."""
+    numbers = dict.fromkeys(("chance", "chance_sd", "p_chance"), math.nan)
+    try:
+        test = chance_test_of(args, measure, evaluation, columns)
+        values = (float(x) for x in (test.chance_level, test.standard_deviation, test.p_value))
+        numbers, reason = dict(zip(numbers, values, strict=True)), test.reason
+    except ValueError as error:
+        reason = f"no test against chance: {error}"
+    result.numbers = {**numbers, **result.numbers} if "chance" in result.numbers else {**result.numbers, **numbers}
+    result.numbers = {name: result.numbers[name] for name in _ORDER if name in result.numbers}
+    result.reasons += [to_option_names(reason, args.option_names)] if reason and reason not in result.reasons else []
 
 
 def _values_of_classes(

@@ -1,19 +1,14 @@
 """``torch-ap score --best``: the best of several columns of scores with the same targets."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 from torch_ap.cli import table_inputs
-from torch_ap.cli.notes import file_name, to_option_names
+from torch_ap.cli.best import BestReport
 from torch_ap.cli.table_values import metrics_of_systems
-from torch_ap.cli.tables import Part, Report, Table, level_heads, number, reason_lines
-from torch_ap.inference import BestSystem, best_of_metrics
-
-_NUMBERS = ("value", "corrected", "optimism", "low", "high")
+from torch_ap.inference import best_of_metrics
 
 
-def evaluate(args: argparse.Namespace) -> "BestReport":
+def evaluate(args: argparse.Namespace) -> BestReport:
     """Read the columns, and return the best system of each measure."""
     measures, table, columns, _ = inputs = table_inputs.read(args)
     results = {}
@@ -27,58 +22,5 @@ def evaluate(args: argparse.Namespace) -> "BestReport":
         report.write(args, inputs, args.report)
     level = 1 if args.relevance_level is None else args.relevance_level
     positive = int((columns.target >= level).sum())
-    return BestReport(
-        args, results, table_inputs.table_facts(args, table, len(columns.preds), positive, 0, labels=False)
-    )
-
-
-class BestReport(Report):
-    """Best system of each measure.
-
-    Args:
-        args: arguments of the command.
-        results: result of each measure by name.
-        facts: name of the file and numbers of rows, groups and positives.
-    """
-
-    def __init__(self, args: argparse.Namespace, results: dict[str, BestSystem], facts: dict[str, Any]) -> None:
-        self._args, self._results, self._facts = args, results, facts
-
-    def _rows(self, result: BestSystem) -> Iterator[tuple[str, float, float, float, float]]:
-        """Yield the name, the value, the simultaneous ends and the adjusted p-value of each system."""
-        p = result.adjusted_p_value if result.reference is not None else result.adjusted_p_value[result.best]
-        columns = (result.values, result.simultaneous_low, result.simultaneous_high, p)
-        yield from zip(result.names, *(x.tolist() for x in columns), strict=True)
-
-    def parts(self) -> Iterator[Part]:
-        """Yield the best system of each measure, all systems, and the reasons."""
-        counts = ", ".join(f"{value:,} {name}" for name, value in self._facts.items() if name != "file")
-        ends = level_heads(self._args.confidence_level)
-        cells = [
-            (measure, x.names[x.best], *(number(float(getattr(x, name))) for name in _NUMBERS))
-            for measure, x in self._results.items()
-        ]
-        title = f"{file_name(self._args.file)}: {counts}; the interval allows for the selection"
-        yield Table([("measure", "best", *_NUMBERS[:3], *ends), *cells], title=title)
-        other = "best" if self._args.baseline is None else self._args.baseline
-        for measure, result in self._results.items():
-            rows = [(name, *map(number, x[:3]), number(x[3], ".4g")) for name, *x in self._rows(result)]
-            title = "simultaneous intervals, p adjusted for all comparisons"
-            yield Table([(measure, "value", *ends, f"p against {other}"), *rows], title=title)
-        yield from reason_lines({name: [x] if (x := self._reason(y)) else [] for name, y in self._results.items()})
-
-    def _reason(self, result: BestSystem) -> str:
-        return to_option_names(result.reason, self._args.option_names)
-
-    def records(self) -> Iterator[Sequence[Any]]:
-        """Yield a row per measure and system; the numbers of the selection are in the row of the best system."""
-        yield ("measure", "system", "value", "simultaneous_low", "simultaneous_high", "p_value", "best", *_NUMBERS[1:])
-        for measure, result in self._results.items():
-            for place, row in enumerate(self._rows(result)):
-                is_best = place == result.best
-                numbers = [float(getattr(result, name)) if is_best else None for name in _NUMBERS[1:]]
-                yield (measure, *row, int(is_best), *numbers)
-
-    def document(self) -> dict[str, Any]:
-        """Return the facts, and the fields of each result by the name of the measure."""
-        return self._facts | {"measures": {name: x.to_dict() for name, x in self._results.items()}}
+    facts = table_inputs.table_facts(args, table, len(columns.preds), positive, 0, labels=False)
+    return BestReport(args, results, facts, args.baseline)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_ap.cli.notes import note
 from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import Bar
+from torch_ap.cli.table_options import LABELS
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns import tables
 from torch_ap.core.columns.streams import STANDARD_INPUT
@@ -19,6 +20,12 @@ from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
 
 ALL = "all"  # name of the mean in a table of values
+
+
+_WITHOUT_LABELS = (
+    "baseline", "group", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
+    "fail_below", "chance_test", "ties", "suspicious_labels",
+)  # fmt: skip
 
 
 class Inputs(NamedTuple):
@@ -63,6 +70,7 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
         pos_label=args.pos_label,
         systems=args.best,
         cluster=args.cluster,
+        judge=args.judge,
     )
     return _requested_measures(args, len(args.preds) > 1 and not args.best), table
 
@@ -127,6 +135,9 @@ def _check_options(args: argparse.Namespace) -> None:
         (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
         (grouped, ("suspicious_labels",), "with --group"),
         (args.weights is not None, ("sampling_weights",), "with --weights"),
+        (args.bins is not None or args.exact or args.best, ("chance_test", *LABELS), "with --bins, --exact and --best"),
+        (args.judge is not None, ("false_positive_rate", "false_negative_rate"), "with --judge"),
+        (any(getattr(args, x) is not None for x in LABELS), _WITHOUT_LABELS, "with --judge and --false-..."),
         (args.report is not None, ("prevalence", "sampling_weights"), "with --report"),
     ):
         for name in names if is_excluded else ():

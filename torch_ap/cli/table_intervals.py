@@ -13,12 +13,23 @@ from torch_ap.cli.table_inputs import Inputs
 from torch_ap.cli.table_values import Evaluation, evaluate
 from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
-from torch_ap.inference import precision_at_k_interval, recall_at_k_interval
+from torch_ap.inference import (
+    ChanceTest,
+    chance_test,
+    chance_test_of_queries,
+    compare_rankings_at_k,
+    precision_at_k_interval,
+    recall_at_k_interval,
+)
 from torch_ap.inference.record import Comparison, Interval
+from torch_ap.inference.resampling import Resampling
 
-AP_ALONE = "one ranking and classes have one for ap only"
-_NO_INTERVAL = "one ranking and classes have one for ap, P@k, R@k and interpolated ap only"
+AP_ALONE = "one ranking has one for ap, ap@k, P@k and R@k only, clusters and classes for ap only"
+_NO_INTERVAL = (
+    "one ranking has one for ap, ap@k, P@k, R@k and interpolated ap only, and classes for ap and interpolated ap"
+)
 _AT_K: dict[str, Any] = {"P": precision_at_k_interval, "R": recall_at_k_interval}
+_NAMES_AT_K: dict[str, Any] = {"P": "precision", "R": "recall"}
 
 
 def interval_of(
@@ -35,7 +46,7 @@ def interval_of(
             at_k = _AT_K[measure.kind]
             settings = {"confidence_level": level, "groups": columns.cluster}
             return at_k(columns.preds, columns.target, measure.k or 1, **settings)  # type: ignore[no-any-return]
-        if measure.k is not None or not measure.formula.is_average_precision:
+        if not measure.formula.is_average_precision or (measure.k is not None and columns.preds.ndim > 1):
             raise ValueError(_NO_INTERVAL)
         if getattr(measure.formula, "interpolation", None) is not None and columns.cluster is None:
             method = "bootstrap-logit"  # interpolated AP has no influence function
@@ -57,7 +68,50 @@ def cluster_options(columns: Columns) -> dict[str, Any]:
 
 def has_comparison(measure: Measure, columns: Columns) -> bool:
     """Whether a measure can be compared with the measure of a baseline."""
-    return columns.group is not None or (measure.kind == "ap" and measure.k is None)
+    if columns.group is not None or (measure.kind == "ap" and measure.k is None):
+        return True
+    return columns.preds.ndim == 1 and columns.cluster is None and measure.kind in ("ap", *_AT_K)
+
+
+def comparison_of(
+    args: argparse.Namespace, measure: Measure, columns: Columns, baseline: Columns, level: float
+) -> Comparison:
+    """Return the comparison with a baseline at a confidence level.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if columns.group is None and measure.kind in _AT_K:
+        at_k: dict[str, Any] = {"measure": _NAMES_AT_K[measure.kind], "confidence_level": level}
+        at_k |= resampling_options(args)
+        return compare_rankings_at_k(columns.preds, baseline.preds, columns.target, measure.k or 1, **at_k)
+    own, other = (evaluate(args, measure, x) for x in (columns, baseline))
+    if columns.group is not None or measure.k is None:
+        return own.compare(other, confidence_level=level, **cluster_options(columns))
+    comparison: Comparison = own.sample().compare(other.sample(), level, None, Resampling(**resampling_options(args)))
+    return comparison
+
+
+def chance_test_of(args: argparse.Namespace, measure: Measure, evaluation: Evaluation, columns: Columns) -> ChanceTest:
+    """Return the test of a measure against random orders of the rows.
+
+    Raises:
+        ValueError: for a measure other than AP and AP@k, and for classes.
+    """
+    formula, options = measure.formula, resampling_options(args)
+    if not formula.is_average_precision or getattr(formula, "interpolation", None) is not None:
+        raise ValueError("only ap and ap@k have one")
+    if columns.group is not None:
+        test: ChanceTest = evaluation.sample().chance_test("auto", Resampling(**options))
+        return test
+    if columns.preds.ndim > 1 or columns.weights is not None or args.prevalence is not None:
+        raise ValueError("classes, weights and --prevalence have none")
+    if measure.k is None:
+        return chance_test(columns.preds, columns.target, groups=columns.cluster, **options)
+    if columns.cluster is not None:
+        raise ValueError("ap@k has none with --cluster")
+    at_k: dict[str, Any] = {"top_k": measure.k, "denominator": args.denominator or "min", "ties": "grouped"}
+    return chance_test_of_queries(columns.preds, columns.target, **at_k, **options)
 
 
 def gates_of_table(args: argparse.Namespace, inputs: Inputs) -> list[Gate]:
@@ -96,7 +150,6 @@ def _difference(args: argparse.Namespace, measure: Measure, inputs: Inputs) -> E
         if not has_comparison(measure, inputs.columns):
             raise ValueError(f"--fail-if-worse of {measure.name} has no comparison: {AP_ALONE}")
         assert inputs.baseline is not None
-        own, other = (evaluate(args, measure, x) for x in (inputs.columns, inputs.baseline))
-        return own.compare(other, confidence_level=level, **cluster_options(inputs.columns))
+        return comparison_of(args, measure, inputs.columns, inputs.baseline, level)
 
     return estimate

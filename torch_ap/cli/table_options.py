@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from torch_ap.cli.options import Parser, Subparsers, add_command, int_from_2, open_fraction, page_path
+from torch_ap.cli.options import Parser, Subparsers, add_command, fraction, int_from_2, open_fraction, page_path
 from torch_ap.core.columns.table_names import FORMATS, INTERPOLATED, OF_GROUPS
 from torch_ap.retrieval.runs.measure_names import TIE_RULES
 
@@ -35,6 +35,15 @@ _SAMPLING_WEIGHTS = (
     "1 / probability with which each row was sampled, such as 100 for negatives of which 1%% were kept; the weights of "
     "ap, also of its interval"
 )
+_CHANCE_TEST = (
+    "add the p-value of ap or ap@k, with --group of the mean, against random orders of the rows, and the mean and "
+    "standard deviation over these orders. With --cluster, p is of a t test over the clusters"
+)
+_JUDGE = (
+    "labels of a judge, such as a language model, or its probabilities, for all rows. --target may then be empty, and "
+    "has human labels of a random sample of the rows: ap under human labels, its interval, and that of the human "
+    "labels alone"
+)
 _RESAMPLES = "resamples of measures whose interval has no formula: interpolated ap, --prevalence, --sampling-weights"
 _BINS = (
     "read a file of any length in bounded memory: count the rows in at most N bins of scores (N bins for all groups "
@@ -42,6 +51,9 @@ _BINS = (
     "at most N distinct scores. Otherwise N/2 to N bins remain; with N = 65536 the bounds of one ranking are about "
     "0.0002 apart"
 )
+
+
+LABELS = ("judge", "false_positive_rate", "false_negative_rate")  # options of labels that are not the truth
 
 
 class _Files(argparse.Action):
@@ -69,6 +81,7 @@ def add_score(subparsers: Subparsers) -> None:
         "  torch-ap score predictions.parquet --preds new --target label --baseline old -m ap -m P@100\n"
         "  torch-ap score ranked.jsonl --preds score --target relevant --group query -m map@10 --per-group\n"
         "  torch-ap score classes.npz --preds cat dog bird --target class --per-class --markdown\n"
+        "  torch-ap score labels.csv --preds score --target human --judge model\n"
         "  torch-ap score epochs.csv --preds epoch1 epoch2 epoch3 --target label --best\n"
         "  torch-ap score 'part-*.parquet' --preds score --target label --exact\n"
         "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
@@ -80,7 +93,12 @@ def add_score(subparsers: Subparsers) -> None:
     parser.flag("--interval", "add the interval of each value, and its chance level")
     text = "add the targets that may be wrong, by how much ap would change if each were corrected; row 1 is the first"
     parser.flag("--suspicious-labels", text)
+    parser.flag("--chance-test", _CHANCE_TEST)
     parser.flag("--best", _BEST)
+    parser.option("--judge", _JUDGE, metavar="COL")
+    for kind, other in (("positive", "negative"), ("negative", "positive")):
+        text = f"share of the true {other}s with a {kind} label: ap of the true labels of one ranking, and its interval"
+        parser.option(f"--false-{kind}-rate", text, type=fraction, metavar="RATE")
     parser.option("--prevalence", _PREVALENCE, type=open_fraction, metavar="SHARE")
     parser.option("--sampling-weights", _SAMPLING_WEIGHTS, metavar="COL")
     parser.report_path("the first measure")
@@ -90,7 +108,9 @@ def add_score(subparsers: Subparsers) -> None:
         "--spill", "folder of the temporary files (default: TMPDIR, or /tmp)", needs=("exact",), metavar="FOLDER"
     )
     parser.forms()
-    parser.resampling(1000, _RESAMPLES, "interval", "baseline", "report", "fail_below", others=("best",))
+    users = ("interval", "baseline", "report", "fail_below")
+    others = ("best", "judge", "false_positive_rate", "false_negative_rate")
+    parser.resampling(1000, _RESAMPLES, *users, others=others, tests=("chance_test",))
     parser.gates("baseline")
 
 
@@ -118,8 +138,20 @@ def add_report(subparsers: Subparsers) -> None:
     parser.flag("--best", text)
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
-    absent = ("bins", "interval", "per_group", "per_class", "report", "prevalence", "sampling_weights")
-    parser.set_defaults(**dict.fromkeys((*absent, "suspicious_labels")))
+    absent = (
+        "bins",
+        "interval",
+        "per_group",
+        "per_class",
+        "report",
+        "prevalence",
+        "sampling_weights",
+        "suspicious_labels",
+        "chance_test",
+        "exact",
+        *LABELS,
+    )
+    parser.set_defaults(**dict.fromkeys(absent))
 
 
 def add_explain(subparsers: Subparsers) -> None:

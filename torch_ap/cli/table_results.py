@@ -10,7 +10,7 @@ from torch_ap.cli.table_inputs import ALL, is_file
 from torch_ap.cli.tables import Part, Report, Table, comparison_cells, level_heads, number, reason_lines
 
 NO_POSITIVE = "no row is positive, so the measure is undefined"
-_BOUNDS_FORMATS = {"width": ".3g"}  # all other numbers of a table with bounds have 6 digits
+_FORMATS = {"width": ".3g", "p_chance": ".4g"}  # all other numbers of a table have 4 digits, with bounds 6 digits
 
 
 @dataclass
@@ -54,6 +54,13 @@ class TableReport(Report):
         self._first = next(iter(results.values()))
         low, high = level_heads(args.confidence_level)
         self._heads = {"at_least": "at least", "at_most": "at most", "low": low, "high": high, "p_value": "p"}
+        self._heads |= {"chance_sd": "sd of chance", "p_chance": "p (chance)"}
+        self._heads |= {
+            "human": "human labels",
+            "human_low": low,
+            "human_high": high,
+            "judge_weight": "weight of judge",
+        }
         self._kind, self._kinds = ("class", "classes") if args.group is None else ("group", "groups")
 
     def parts(self) -> Iterator[Part]:
@@ -61,7 +68,7 @@ class TableReport(Report):
         args, results = self._args, self._results
         counts = ", ".join(f"{value:,} {name}" for name, value in self._facts.items() if name != "file")
         columns = list(self._first.numbers)
-        formats = [".4f" if columns[0] == "value" else _BOUNDS_FORMATS.get(x, ".6f") for x in columns]
+        formats = [_FORMATS.get(x, ".4f" if columns[0] == "value" else ".6f") for x in columns]
         cells = [(name, *map(number, x.numbers.values(), formats)) for name, x in results.items()]
         title = f"{file_name(args.file)}: {counts}; {self._convention}"
         yield Table([("measure", *self._with_heads(columns)), *cells], title=title)

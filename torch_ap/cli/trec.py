@@ -6,11 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_ap.cli import compare_runs, gates
-from torch_ap.cli.compare_runs import Settings
+from torch_ap.cli.best import check_options
+from torch_ap.cli.compare_runs import Settings, best_of_runs
 from torch_ap.cli.gates import Estimate, Gate
-from torch_ap.cli.judged_metrics import ENDS, interval_of, metric_of
+from torch_ap.cli.judged_metrics import (
+    CHANCE_NUMBERS,
+    ENDS,
+    chance_test_of,
+    has_chance_test,
+    interval_of,
+    metric_of,
+)
 from torch_ap.cli.notes import note, unique_suffix
-from torch_ap.cli.progress import Bar, announced
+from torch_ap.cli.progress import Bar, announced, resampling_options
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.inference.record import Comparison, Interval
@@ -39,6 +47,10 @@ def run(args: argparse.Namespace) -> int:
     measures = list({x.requested_name: x for x in listed}.values())
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two runs")
+    if args.best:
+        check_options(args, ("compare", "interval", "chance_test", "report", "per_query", "fail_below"))
+        if len(args.runs) < 2:
+            raise ValueError("--best takes at least two runs")
     if args.report is not None and len(args.runs) > 1 + args.compare:
         raise ValueError(f"--report takes one run, or two with --compare, got {len(args.runs)}")
     if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
@@ -52,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
     names = _run_names([(x.tag, path) for (x, _), path in zip(measured, args.runs, strict=True)])
     runs, judged = (dict(zip(names, x, strict=True)) for x in zip(*measured, strict=True))
     results = {name: x.results for name, x in runs.items()}
+    if args.best:
+        best_of_runs(args, results).write(args.form)
+        return 0
     output = _TrecReport(args, measures, results, judged)
     for text in _notes(args, qrels, measures, list(runs.values()), output):
         note(text)
@@ -91,6 +106,18 @@ class _TrecReport(Report):
                 }
                 for name, run in results.items()
             }
+        self._tests: dict[str, dict[str, dict[str, float]]] = {}
+        if args.chance_test:
+            tested = [x for x in measures if has_chance_test(x.name)]
+            if not tested:
+                raise ValueError("--chance-test is for map and map@k, got none of them as --measure")
+            self._tests = {
+                name: {
+                    x.requested_name: chance_test_of(judged[name][x.view], x.name, resampling_options(args))
+                    for x in tested
+                }
+                for name in results
+            }
 
     def parts(self) -> Iterator[Part]:
         """Yield the tables of values, intervals and comparisons, with four digits as in trec_eval."""
@@ -105,6 +132,13 @@ class _TrecReport(Report):
                 for run in results
             ]
             yield Table([("measure", "run", "value", *level_heads(level), "chance"), *cells], names=2)
+        if self._tests:
+            cells = [
+                (name, run, *map(number, list(x.values())[:3]), number(x["p_value"], ".4g"))
+                for name in next(iter(self._tests.values()))
+                for run, x in ((run, by_measure[name]) for run, by_measure in self._tests.items())
+            ]
+            yield Table([("measure", "run", "value", "chance", "sd of chance", "p (chance)"), *cells], names=2)
         yield from (Table(rows, names=2) for rows in compare_runs.tables(self._comparisons, first, self._settings))
         if self._comparisons and self.queries_differ:
             yield f"{_OTHER_QUERIES}, the values above all queries of a run (see -c)."
@@ -125,6 +159,9 @@ class _TrecReport(Report):
         for name in next(iter(results.values())) if self._intervals else ():
             for end in ENDS:
                 yield (name, f"interval.{end}", *(x[name][end] for x in self._intervals.values()))
+        for name in next(iter(self._tests.values()), ()):
+            for key in CHANCE_NUMBERS:
+                yield (name, f"chance_test.{key}", *(x[name][key] for x in self._tests.values()))
         for name, compared in comparisons[0].items() if comparisons else ():
             for key in compared.names:
                 yield (name, f"compared.{key}", None, *(x[name].numbers.get(key) for x in comparisons))
@@ -138,6 +175,8 @@ class _TrecReport(Report):
                 document[name] |= self._intervals.get(run, {}).get(name, {})
                 if self._per_query:
                     document[name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
+            for name, test in self._tests.get(run, {}).items():
+                document[name]["chance_test"] = test
             for name, compared in self._comparisons.get(run, {}).items():
                 document[name]["compared"] = {"baseline": baseline} | compared.numbers
         return out
@@ -220,7 +259,7 @@ def _measure(
     """Return the measures of a run, and the judged run if intervals or a page need it."""
     rules, judged = Rules(measures, args.convention, args.complete, with_orders=True), Views()
     with Bar(path) as bar:
-        if args.interval or args.report:
+        if args.interval or args.report or args.chance_test:
             measured, judged = measure_whole(qrels, read_run(path, progress=bar), rules)
         else:
             measured = measure_file(qrels, path, rules, bar)

@@ -12,6 +12,7 @@ iou_thresholds                AP of detectors over IoU thresholds and area range
 confusion_matrix              confusion of a detector between classes
 error_costs                   cost of each kind of error of a detector
 epochs                        values of a training over epochs, and the best epoch without its optimism
+plan                          units for half widths of an interval, or the power of a comparison
 query_differences             one run minus another, query by query
 average_precision_rectangles  the terms of AP as rectangles
 ============================  ======================================================================================
@@ -32,6 +33,7 @@ from torch_ap.plot.over_depth import hit_curve
 from torch_ap.plot.over_recall import precision_recall
 from torch_ap.plot.over_recall_gain import precision_recall_gain
 from torch_ap.plot.over_thresholds import f_beta_thresholds
+from torch_ap.plot.plan import plan
 from torch_ap.plot.queries import query_differences
 from torch_ap.plot.rectangles import average_precision_rectangles
 
@@ -44,6 +46,7 @@ __all__ = [
     "hit_curve",
     "iou_thresholds",
     "per_class",
+    "plan",
     "precision_recall",
     "precision_recall_gain",
     "query_differences",

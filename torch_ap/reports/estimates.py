@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from torch_ap.inference.metric import Sample, check_comparable
-from torch_ap.inference.record import Interval
+from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.reports.content import NAN, Headline, Section, Table
 
@@ -80,23 +80,20 @@ def interval_and_chance(
     return numbers, reasons
 
 
-def compare(metric: Any, other: Any, missing: str = "", **options: Any) -> dict[str, Any]:
-    """Return the comparison of two metrics as a dict; NaN with a reason if none exists.
+def numbers_of_comparison(comparison: Callable[[], Comparison], missing: str = "") -> dict[str, Any]:
+    """Return a comparison as a dict; NaN with a reason if none exists.
 
     Args:
-        metric: metric of the first system.
-        other: metric of the second system.
+        comparison: returns the comparison, or raises ValueError with the reason if none exists.
         missing: reason why there is no comparison, if known.
-        options: arguments of the method ``compare``.
     """
     numbers = dict.fromkeys(("difference", "low", "high", "p_value"), math.nan)
     if missing:
         return {**numbers, "reason": missing}
     try:
-        comparison: dict[str, Any] = metric.compare(other, **options).to_dict()
+        return comparison().to_dict()
     except ValueError as error:
         return {**numbers, "reason": _strip_period(error)}
-    return comparison
 
 
 def headline(
@@ -150,7 +147,9 @@ def headline(
 def _comparison(metric: "RankingMetric", options: ReportOptions, values: tuple[float, float], unit: str) -> Section:
     """Return the section on the difference of two systems."""
     check_comparable(metric, options.other)
-    numbers = compare(metric, options.other, confidence_level=options.confidence_level, **vars(options.resampling))
+    how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
+    comparing: Any = metric
+    numbers = numbers_of_comparison(lambda: comparing.compare(options.other, **how))
     if numbers["reason"].startswith("`other`"):  # other data, which the user can mend
         raise ValueError(numbers["reason"])
     difference = values[0] - values[1]

@@ -205,6 +205,7 @@ POS_LABEL_HINT = " (or --pos-label must say which value is positive)"
 _TRUE, _FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 _WIDER = {"u2": np.int32, "u4": np.int64, "u8": np.int64}  # torch cannot sort most unsigned numbers
 
+UNLABELED = -1  # target of a row without a human label
 Rule: TypeAlias = Callable[[Any], int | str]  # returns the integer for a value in a file, or the rule that it breaks
 
 
@@ -219,6 +220,7 @@ class Columns:
         weights: (N,) float64, or None.
         group: (N,) int64, the number of each row's group, or None.
         cluster: (N,) int64, the number of each row's cluster, or None.
+        judge: (N,) labels or probabilities of a judge, or None; ``target`` is then -1 for rows without a human label.
     """
 
     preds: Tensor
@@ -227,6 +229,7 @@ class Columns:
     weights: Tensor | None = None
     group: Tensor | None = None
     cluster: Tensor | None = None
+    judge: Tensor | None = None
 
 
 @dataclass
@@ -242,6 +245,7 @@ class Table:
         baseline: column of another system's scores, or None.
         form: one of :data:`torch_ap.core.columns.table_names.FORMATS`; None for the format of the suffix.
         cluster: column of clusters, whose rows may depend on each other, or None.
+        judge: column of a judge's labels or probabilities, or None; with it targets may be missing.
         pos_label: the positive target, as text; None for 1, or true.
         systems: whether several columns of scores are systems with the same targets, instead of classes.
         clusters: the number of each cluster by its name, in order of occurrence; filled by :meth:`batches`.
@@ -259,6 +263,7 @@ class Table:
     pos_label: str | None = None
     systems: bool = False
     cluster: str | None = None
+    judge: str | None = None
     clusters: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
@@ -299,7 +304,7 @@ class Table:
             ValueError: as :func:`torch_ap.core.columns.tables.batches`; and for values that are missing or break the
                 rule of their column, naming the row.
         """
-        numbers = [name for name in (*self.preds, self.baseline, self.weights) if name is not None]
+        numbers = [name for name in (*self.preds, self.baseline, self.weights, self.judge) if name is not None]
         names = [*numbers, *self.target, *(name for name in (self.group, self.cluster) if name is not None)]
         has_rows, files = False, self.files()
         for self._file in files:
@@ -338,8 +343,13 @@ class Table:
         group = None if self.group is None else self._mapped(batch, self.group, row, _numbering(self.groups))
         cluster = None if self.cluster is None else self._mapped(batch, self.cluster, row, _numbering(self.clusters))
         rule = self._rule(preds)
-        target = _stack([self._mapped(batch, name, row, rule) for name in self.target])
-        return Columns(preds, target, baseline, weights, group, cluster)
+        judge = None
+        if self.judge is not None:
+            judge = self._numbers(batch, self.judge, row).to(torch.float64)
+            self._check((judge >= 0) & (judge <= 1), self.judge, row, "must contain numbers in [0, 1]", judge)
+        missing = None if self.judge is None else UNLABELED
+        target = _stack([self._mapped(batch, name, row, rule, missing) for name in self.target])
+        return Columns(preds, target, baseline, weights, group, cluster, judge)
 
     def _scores(self, batch: Any, row: int) -> Tensor:
         """Return the columns of scores, stacked; several dtypes become float64, which must represent the scores."""
@@ -396,9 +406,18 @@ class Table:
             raise ValueError(f"{self._file}, row {row + place}: column {short_repr(name)} must not contain NaN")
         return torch.from_numpy(values)
 
-    def _mapped(self, batch: Any, name: str, row: int, rule: Rule) -> Tensor:
-        """Return the (N,) int64 results of a rule, which is called once per distinct value of a column."""
-        encoded = distinct_values(self._complete_column(batch, name, row))
+    def _mapped(self, batch: Any, name: str, row: int, rule: Rule, missing: int | None = None) -> Tensor:
+        """Return the (N,) int64 results of a rule, which is called once per distinct value of a column.
+
+        Args:
+            batch: the rows.
+            name: the column.
+            row: number of the first row.
+            rule: the rule.
+            missing: result for rows without a value; None if every row must have one.
+        """
+        column = batch.column(name)
+        encoded = distinct_values(column if missing is not None else self._complete_column(batch, name, row))
         if encoded is None:
             raise ValueError(f"{self._file}: column {short_repr(name)} must contain one value per row, got lists")
         at, values = encoded
@@ -406,7 +425,7 @@ class Table:
         for place in np.unique(at).tolist():  # a dictionary may contain unused values
             value = values[place]
             is_missing = value is None or value != value or str(value).strip() == ""
-            result = "" if is_missing else rule(value)
+            result = (missing if missing is not None else "") if is_missing else rule(value)
             if isinstance(result, str):
                 first = row + int((at == place).argmax())
                 if is_missing:

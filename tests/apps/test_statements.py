@@ -1,0 +1,279 @@
+"""Options of the commands for chance, rank k, wrong labels, judges and the best of several, against the functions."""
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support.each import each
+from torch_ap import MeanAveragePrecision, RetrievalMAP, inference
+from torch_ap.cli import main
+from torch_ap.files import read_coco
+
+
+@pytest.fixture
+def run(capsys):
+    def command(*words, status=0):
+        try:
+            found = main.main([*map(str, words)])
+        except SystemExit as stopped:
+            found = stopped.code
+        said = capsys.readouterr()
+        assert found == status, said.err
+        return said
+
+    return command
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Write a table of 400 rows, and return its columns."""
+    monkeypatch.chdir(tmp_path)
+    generator = torch.Generator().manual_seed(2)
+    target = (torch.rand(400, generator=generator) < 0.3).long()
+    score, other = (torch.randn(400, generator=generator, dtype=torch.float64) + x * target for x in (1.5, 1.0))
+    model = torch.where(torch.rand(400, generator=generator) < 0.1, 1 - target, target)
+    human = torch.where(torch.arange(400) % 2 == 0, target, -1)
+    columns = {"score": score, "other": other, "label": target, "human": human, "model": model}
+    columns["group"] = torch.arange(400) // 20
+    columns["cluster"] = torch.arange(400) // 40
+    with Path("t.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        rows = zip(*(x.tolist() for x in columns.values()), strict=True)
+        writer.writerows(["" if x == -1 else x for x in row] for row in rows)
+    return columns
+
+
+BINARY = ("score", "t.csv", "--preds", "score", "--target", "label")
+
+
+def measures(said):
+    return json.loads(said.out)["measures"]
+
+
+def ends(found):
+    return pytest.approx([float(found.low), float(found.high)])
+
+
+def test_rank_k_of_one_ranking(table, run):
+    words = ("-m", "ap@60", "-m", "P@30", "-m", "R@60", "--interval", "--baseline", "other", "--n-resamples", "50")
+    found = measures(run(*BINARY, *words, "--json"))
+    preds, other, target = table["score"], table["other"], table["label"]
+    at = inference.average_precision_at_k_interval(preds, target, 60, n_resamples=50)
+    assert [found["ap@60"][x] for x in ("low", "high")] == ends(at)
+    for name, k, options in (
+        ("ap@60", 60, {}),
+        ("P@30", 30, {"measure": "precision"}),
+        ("R@60", 60, {"measure": "recall"}),
+    ):
+        wanted = inference.compare_rankings_at_k(preds, other, target, k, n_resamples=50, **options)
+        compared = found[name]["compared"]
+        assert [compared["low"], compared["high"]] == ends(wanted)
+        assert compared["p_value"] == pytest.approx(float(wanted.p_value))
+    gate = json.loads(run(*BINARY, *words[:2], "--baseline", "other", "--fail-if-worse", "0.5", "--json").out)["gates"]
+    assert gate[0]["result"] == "passed"
+    clustered = measures(run(*BINARY, "-m", "ap@60", "--baseline", "other", "--cluster", "cluster", "--json"))
+    assert clustered["ap@60"]["compared"]["p_value"] is None
+    assert "one ranking has one for ap, ap@k" in clustered["ap@60"]["reasons"][0]
+
+
+def test_chance_of_one_ranking_and_of_groups(table, run):
+    preds, target = table["score"], table["label"]
+    found = measures(run(*BINARY, "-m", "ap", "-m", "ap@50", "-m", "P@9", "--chance-test", "--json"))
+    for name, wanted in (
+        ("ap", inference.chance_test(preds, target)),
+        ("ap@50", inference.chance_test_of_queries(preds, target, top_k=50, ties="grouped")),
+    ):
+        numbers = wanted.chance_level, wanted.standard_deviation, wanted.p_value
+        assert [found[name][x] for x in ("chance", "chance_sd", "p_chance")] == pytest.approx(
+            [float(x) for x in numbers]
+        )
+    assert found["P@9"]["p_chance"] is None
+    assert found["P@9"]["reasons"] == ["no test against chance: only ap and ap@k have one"]
+    metric = RetrievalMAP(top_k=5)
+    metric.update(preds, target, table["group"])
+    words = ("--group", "group", "-m", "map@5", "--chance-test", "--n-resamples", "99", "--json")
+    grouped = measures(run(*BINARY, *words))["map@5"]
+    assert grouped["p_chance"] == pytest.approx(float(metric.chance_test(n_resamples=99).p_value))
+    clustered = measures(run(*BINARY, "--cluster", "cluster", "--chance-test", "--json"))["ap"]
+    wanted = inference.chance_test(preds, target, groups=table["cluster"])
+    assert clustered["p_chance"] == pytest.approx(float(wanted.p_value))
+    text = run(*BINARY, "--interval", "--chance-test").out
+    assert "chance  sd of chance  p (chance)" in text
+
+
+def test_flip_rates_and_judges(table, run):
+    preds, target = table["score"], table["label"]
+    rates = {"false_positive_rate": 0.02, "false_negative_rate": 0.1}
+    wanted = inference.noisy_average_precision_interval(preds, target, **rates, confidence_level=0.8)
+    words = ("--false-positive-rate", "0.02", "--false-negative-rate", "0.1", "--confidence-level", "0.8", "--json")
+    found = measures(run(*BINARY, *words))["ap"]
+    assert found["value"] == pytest.approx(float(wanted.estimate))
+    assert [found["low"], found["high"]] == ends(wanted)
+    judged = inference.prediction_powered_average_precision_interval(preds, table["human"], table["model"])
+    words = ("score", "t.csv", "--preds", "score", "--target", "human", "--judge", "model")
+    content = json.loads(run(*words, "--json").out)
+    found = content["measures"]["ap"]
+    assert content["human labels"] == 200
+    assert [found["low"], found["high"]] == ends(judged)
+    numbers = judged.human_estimate, judged.human_low, judged.human_high, judged.judge_weight
+    keys = ("human", "human_low", "human_high", "judge_weight")
+    assert [found[x] for x in keys] == pytest.approx([float(x) for x in numbers])
+    assert "human labels" in run(*words).out
+
+
+@each(
+    "words",
+    [
+        (("--judge", "model", "--group", "group"), "--group has no meaning with --judge"),
+        (("--judge", "model", "-m", "P@3"), "are for ap of one ranking"),
+        (("--judge", "model", "--false-positive-rate", "0.1"), "has no meaning with --judge"),
+        (("--judge", "score"), "must contain numbers in [0, 1]"),
+        (("--false-positive-rate", "1"), "below 1"),
+        (("--false-positive-rate", "0.6", "--false-negative-rate", "0.5"), "must be below"),
+        (("--false-negative-rate", "0.1", "--baseline", "other"), "--baseline has no meaning"),
+        (("--chance-test", "--bins", "9"), "--chance-test has no meaning with --bins"),
+        (("--judge", "model", "--exact"), "--judge has no meaning with --bins, --exact and --best"),
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_options_that_exclude_each_other(words, run):
+    options, message = words
+    assert message in run(*BINARY, *options, status=2).err
+
+
+@pytest.mark.usefixtures("table")
+def test_missing_labels_need_a_judge(run):
+    message = "row 2: column 'human' must have a value"
+    assert message in run("score", "t.csv", "--preds", "score", "--target", "human", status=2).err
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Write judgements and three runs of 24 queries."""
+    monkeypatch.chdir(tmp_path)
+    draw, lines, truths = random.Random(4), {"good": [], "fair": [], "bad": []}, []
+    for query in range(24):
+        for document in range(12):
+            grade = int(draw.random() < 0.3) or int(document == 0)
+            truths.append(f"{query} 0 d{document} {grade}")
+            for name, gap in (("good", 1.5), ("fair", 0.5), ("bad", 0.0)):
+                lines[name].append(f"{query} Q0 d{document} 1 {draw.gauss(0, 1) + gap * grade} {name}")
+    lines["bad"] = lines["bad"][12:]  # one query fewer
+    topics = [f"{query} t{query // 2}" for query in range(24)]
+    for name, rows in {"qrels": truths, "topics": topics, **lines}.items():
+        Path(name).write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.usefixtures("runs")
+def test_best_run(run):
+    words = ("trec", "qrels", "good", "fair", "bad")
+    values = json.loads(run(*words, "-m", "map", "--per-query", "--json").out)
+    names = list(values["bad"]["map"]["queries"])
+    rows = [[values[x]["map"]["queries"][q] for q in names] for x in ("good", "fair", "bad")]
+    for further, groups in (((), None), (("--cluster", "topics"), [int(q) // 2 for q in names])):
+        wanted = inference.best_of_per_query(torch.tensor(rows, dtype=torch.float64), groups=groups)
+        content = json.loads(run(*words, "-m", "map", "-m", "P_5", "--best", *further, "--json").out)
+        found = content["measures"]["map"]
+        assert (content["queries"], found["best"], found["names"]) == (23, 0, ["good", "fair", "bad"])
+        assert [found["low"], found["high"]] == ends(wanted)
+        assert found["simultaneous_low"] == pytest.approx(wanted.simultaneous_low.tolist())
+    assert "p against best" in run(*words, "-m", "map", "--best").out
+    for more, message in (
+        (("trec", "qrels", "good", "--best"), "--best takes at least two runs"),
+        ((*words, "--best", "--compare"), "--compare has no meaning with --best"),
+        ((*words, "--best", "-m", "gm_map"), "--best is for means over queries, got gm_map"),
+    ):
+        assert message in run(*more, status=2).err
+
+
+@pytest.mark.usefixtures("runs")
+def test_chance_of_runs(run):
+    words = ("-m", "map", "-m", "map@5", "-m", "P_5", "--chance-test", "--n-resamples", "99")
+    content = json.loads(run("trec", "qrels", "good", "bad", *words, "--json").out)
+    test = content["bad"]["map"]["chance_test"]
+    assert 0 < test["p_value"] <= 1
+    assert test["estimate"] == pytest.approx(content["bad"]["map"]["all"])
+    assert "chance_test" not in content["bad"]["P_5"]
+    interval = json.loads(run("trec", "qrels", "bad", "-m", "map", "--interval", "--json").out)
+    assert test["chance_level"] == pytest.approx(interval["bad"]["map"]["chance"])
+    assert "p (chance)" in run("trec", "qrels", "good", *words).out
+    assert "chance_test.p_value" in run("trec", "qrels", "good", *words, "--csv").out
+    assert (
+        "--chance-test is for map and map@k" in run("trec", "qrels", "good", "-m", "P_5", "--chance-test", status=2).err
+    )
+
+
+@pytest.mark.usefixtures("runs")
+def test_gates_of_clusters(run):
+    words = ("--compare", "--fail-if-worse", "--cluster", "topics", "-m", "map")
+    assert "Gate map >= good of bad: failed" in run("trec", "qrels", "good", "bad", *words, status=1).out
+    gate = json.loads(run("trec", "qrels", "bad", "good", *words, "--json").out)["gates"][0]
+    assert gate["result"] == "passed"
+    compared = json.loads(run("trec", "qrels", "bad", "good", *words, "--json").out)["good"]["map"]["compared"]
+    assert gate["p_value"] == pytest.approx(compared["p_t"])
+
+
+def test_gates_of_clustered_rows(table, run):
+    words = ("--baseline", "other", "--cluster", "cluster", "--fail-if-worse")
+    gate = json.loads(run(*BINARY, *words, "--json", status=0).out)["gates"][0]
+    wanted = inference.compare_rankings(table["score"], table["other"], table["label"], groups=table["cluster"])
+    assert gate["p_value"] == pytest.approx(float(wanted.p_value))
+    grouped = run(*BINARY, *words, "--group", "group", "--json", status=0)
+    assert json.loads(grouped.out)["gates"][0]["result"] == "passed"
+
+
+@pytest.fixture
+def detections(tmp_path, monkeypatch):
+    """Write 24 images in 12 videos, and three lists of detections."""
+    monkeypatch.chdir(tmp_path)
+    draw, boxes = random.Random(1), []
+    images = [{"id": x, "width": 100, "height": 100, "video_id": x // 2} for x in range(24)]
+    for place in range(48):
+        box = [60 * draw.random(), 60 * draw.random(), 30, 30]
+        boxes.append(
+            {"id": place + 1, "image_id": place // 2, "category_id": 1, "bbox": box, "area": 900, "iscrowd": 0}
+        )
+    truth = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "a"}]}
+    Path("truth.json").write_text(json.dumps(truth))
+    for name, noise in (("a", 2), ("b", 4), ("c", 6)):
+        found = [
+            {
+                "image_id": x["image_id"],
+                "category_id": 1,
+                "score": draw.random(),
+                "bbox": [x["bbox"][0] + draw.gauss(0, noise), *x["bbox"][1:]],
+            }
+            for x in boxes
+        ]
+        Path(f"{name}.json").write_text(json.dumps(found))
+
+
+@pytest.mark.usefixtures("detections")
+def test_best_detector(run):
+    lists = ("a.json", "b.json", "c.json")
+    videos = [x // 2 for x in range(24)]
+    for further, groups in (((), None), (("--cluster", "video_id"), videos)):
+        metrics = {}
+        for name in lists:
+            data = read_coco("truth.json", name)
+            metrics[name] = MeanAveragePrecision("xywh", use_given_area=True)
+            metrics[name].update(data.preds, data.target, groups=groups)
+        wanted = inference.best_of_metrics(metrics, n_resamples=50)
+        words = ("coco", "truth.json", *lists, "--best", *further, "--n-resamples", "50")
+        content = json.loads(run(*words, "--json").out)
+        found = content["measures"]["map"]
+        assert (content["images"], found["best"], found["names"]) == (24, 0, list(lists))
+        assert [found["low"], found["high"]] == ends(wanted)
+    assert "selection" in run(*words).out
+    assert run(*words, "--csv").out.startswith("measure,system,value")
+    gate = run(
+        "coco", "truth.json", "c.json", "--compare", "a.json", "--fail-if-worse", "--cluster", "video_id", status=1
+    )
+    assert "Gate map >= a.json of c.json: failed" in gate.out
+    assert "--best takes at least two lists" in run("coco", "truth.json", "a.json", "--best", status=2).err
+    assert "--interval has no meaning with --best" in run(*words, "--interval", status=2).err
