@@ -547,7 +547,7 @@ def test_options_of_results_that_are_not_requested_are_refused(command, option, 
         needed = "--compare, --interval or --report"
         needed = "--compare, --interval, --report or --fail-below" if option == "--confidence-level" else needed
     elif option == "--confidence-level":
-        needed = "--interval, --compare, --report, --fail-below or --operating-points"
+        needed = "--interval, --compare, --report, --fail-below, --best or --operating-points"
     assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without {needed}\n"
 
 

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch_ap import plot
 from torch_ap.cli.notes import note
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.inference import (
@@ -29,8 +28,10 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--{given[0]} needs --{wanted.replace('_', '-')}")
     report = (_intervals if args.difference is None else _comparison)(args)
     if args.picture is not None:
+        from torch_ap import plot  # reports a missing package
+
         figure: Any = plot.plan(report.plan).figure
-        from matplotlib import pyplot  # `plot` reports a missing package
+        from matplotlib import pyplot
 
         figure.savefig(args.picture, bbox_inches="tight")
         pyplot.close(figure)
