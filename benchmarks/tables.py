@@ -6,6 +6,7 @@ _SORTS = ("torch_ap/core/ranking", "torch_ap/core/measures/average_precision.py"
 _ITEMS = (*_SORTS, "torch_ap/core/items", "torch_ap/classification", "torch_ap/core/metric")
 _QUERIES = (*_SORTS, "torch_ap/core/metric", "torch_ap/retrieval")
 _STEPS = (*_ITEMS, "torch_ap/retrieval/inputs.py", "torch_ap/retrieval/metrics/state.py")
+_COMMANDS = ("torch_ap/cli", "torch_ap/functional.py", "torch_ap/core/columns")
 _COCO = (
     "torch_ap/detection/inputs",
     "torch_ap/detection/matching",
@@ -34,7 +35,7 @@ class Table(NamedTuple):
 
 
 TABLES = (
-    Table("start", ("start",), "Start", ("torch_ap",)),
+    Table("start", ("start", "--rounds", "2"), "Start", _COMMANDS),
     Table("dense", ("waits", "--only", "dense"), "Dense labels", _ITEMS),
     Table("few-items", ("waits", "--only", "few"), "Few items, and many updates", (*_ITEMS, "torch_ap/curves")),
     Table("steps", ("waits", "--only", "steps"), "Steps of a training loop", _STEPS),
