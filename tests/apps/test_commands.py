@@ -542,10 +542,10 @@ def test_every_help_has_examples_that_are_understood(capsys, monkeypatch):
 @pytest.mark.parametrize("option", ["--confidence-level", "--n-resamples"])
 def test_options_of_results_that_are_not_requested_are_refused(command, option, capsys):
     assert main.main([*command, option, {"--n-resamples": "9"}.get(option, "0.9")]) == 2
-    needed = "--interval, --compare, --report or --fail-below"
+    needed = "--interval, --compare, --report, --fail-below or --best"
     if command[0] == "trec":
-        needed = "--compare, --interval or --report"
-        needed = "--compare, --interval, --report or --fail-below" if option == "--confidence-level" else needed
+        further = "--fail-below or --best" if option == "--confidence-level" else "or --chance-test"
+        needed = f"--compare, --interval, --report{',' if '--best' in further else ''} {further}"
     elif option == "--confidence-level":
         needed = "--interval, --compare, --report, --fail-below, --best or --operating-points"
     assert capsys.readouterr().err == f"torch-ap: {option} has no meaning without {needed}\n"
