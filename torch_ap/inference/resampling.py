@@ -93,21 +93,18 @@ class Resampling:
         values = [x for span in self.batches(width) for x in rows(statistic, generators(seed, span), size)]
         return torch.tensor(values, dtype=torch.float64)
 
-    def map_tasks(
-        self, work: "Callable[[list[np.random.Generator]], Any]", size: int, *, threaded: bool = True
-    ) -> list[Any]:
+    def map_tasks(self, work: "Callable[[list[np.random.Generator]], Any]", size: int) -> list[Any]:
         """Return ``work(rngs)`` for tasks of several resamples each, which run on CPU threads.
 
         Args:
             work: function of the generators of some resamples; its result must not depend on the division into tasks.
             size: approximate count of numbers that one resample stores.
-            threaded: whether threads are used.
         """
         seed, most = self.seed(), max(1, _NUMBERS_PER_TASK // max(size, 1))
         results: list[Any] = []
         for span in self.batches(size):
             tasks = [generators(seed, span[first : first + most]) for first in range(0, len(span), most)]
-            results += order.run_in_threads(work, tasks, order.workers(size * len(span)) if threaded else 1)
+            results += order.run_in_threads(work, tasks, order.workers(size * len(span)))
         return results
 
     def draw_on_device(self, width: int, draw: Callable[[int], tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:

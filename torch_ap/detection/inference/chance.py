@@ -144,4 +144,4 @@ def _gains(shuffles: Shuffles, resampling: Resampling) -> Tensor:
     def gains(rngs: list[np.random.Generator]) -> Tensor:
         return shuffles(torch.from_numpy(np.stack([rng.integers(bound, size=shuffles.items) for rng in rngs])))
 
-    return torch.cat(resampling.map_tasks(gains, size, threaded=False))  # see `image_replicates`
+    return torch.cat(resampling.map_tasks(gains, size))

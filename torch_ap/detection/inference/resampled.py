@@ -299,8 +299,7 @@ def image_replicates(
         def resampled_means(rngs: list[np.random.Generator]) -> Tensor:
             return means(torch.from_numpy(np.stack([multinomial(rng, equal, images) for rng in rngs])))
 
-        # two threads take twice as long as one for 100 images and as long for 5,000, because the steps are short
-        return torch.cat(resampling.map_tasks(resampled_means, size, threaded=False))
+        return torch.cat(resampling.map_tasks(resampled_means, size))
     width = max(size_of(ranked, interpolation) for ranked in systems)
     generator, ones = resampling.generator_on(device), torch.ones(images, dtype=torch.int64, device=device)
 
