@@ -48,14 +48,23 @@ def read(path: str | Path) -> str:
         OSError: if it cannot be read.
         ValueError: naming file and line, for anything but UTF-8 text.
     """
-    data = read_data(path)
+    return decode(Path(path).read_bytes(), path)
+
+
+def decode(data: bytes, path: str | Path) -> str:
+    """Return bytes of a file, plain or gzip, as text; ``path`` is its name in the errors of :func:`read`."""
+    data = _unzip(data, path)
     check(data, path)
     return data.decode()
 
 
 def read_data(path: str | Path) -> bytes:
     """Return the bytes of a file, plain or gzip, without the mark of UTF-8; errors as of :func:`read`."""
-    data = Path(path).read_bytes()
+    return _unzip(Path(path).read_bytes(), path)
+
+
+def _unzip(data: bytes, path: str | Path) -> bytes:
+    """Return bytes, plain or gzip, without the mark of UTF-8."""
     if data.startswith(_GZIP):
         try:
             data = gzip.decompress(data)
@@ -76,7 +85,12 @@ def lines(path: str | Path) -> list[Line]:
         OSError: if it cannot be read.
         ValueError: naming file and line, for anything but UTF-8 text.
     """
-    text = read(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return split_lines(read(path), path)
+
+
+def split_lines(content: str, path: str | Path) -> list[Line]:
+    """Return the lines of the text of a file that are not blank."""
+    text = content.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [Line(f"{path}, line {place + 1}", line.split()) for place, line in enumerate(text) if line.strip()]
 
 

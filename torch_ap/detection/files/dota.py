@@ -7,21 +7,14 @@
 """
 
 from collections.abc import Collection
-from pathlib import Path
 
 import torch
 
 from torch_ap.core.base.messages import short_repr, suggest_name
 from torch_ap.core.columns import text
-from torch_ap.detection.files.voc import (
-    Row,
-    VocData,
-    check_truth_folder,
-    files_by_class,
-    pack_rows,
-    parse_box,
-    text_files,
-)
+from torch_ap.detection.files import folders
+from torch_ap.detection.files.folders import Document, Folder
+from torch_ap.detection.files.voc import Row, VocData, pack_rows, parse_box
 from torch_ap.detection.inputs.rules import RULES
 
 _CORNERS = 8
@@ -30,13 +23,15 @@ _DIFFICULT = ("0", "1", "2")  # the devkit writes 2 for objects that it cuts wit
 _HEADERS = ("imagesource:", "gsd:")
 
 
-def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty: bool = False) -> VocData:
+def read_dota(ground_truths: Folder, detections: Folder, *, allow_empty: bool = False) -> VocData:
     """Read DOTA's folders of ground truths and of detections. Text is UTF-8.
 
     Args:
         ground_truths: folder of text files, one per image. Objects with 1 or 2 as the last word of the line are
-            difficult, as in the devkit, which writes 2 for an object that it cuts with its image.
-        detections: folder of text files, one per class, named ``Task1_plane.txt`` or ``plane.txt``.
+            difficult, as in the devkit, which writes 2 for an object that it cuts with its image. Or a mapping from
+            the name of each image to the content of its file: text, bytes, a list of lines, or a table of rows.
+        detections: folder of text files, one per class, named ``Task1_plane.txt`` or ``plane.txt``; or a mapping with
+            the keys ``Task1_plane`` or ``plane``.
         allow_empty: whether the folder of detections may lack text files.
 
     Returns:
@@ -45,7 +40,8 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     Raises:
         ValueError: for a folder without files, a line that cannot be read, an unknown image or class, a class with two
             files, detections without any ground truth, corners that are all in [0, 1] and therefore not in pixels, and
-            edges that cross; the message names file and line.
+            edges that cross; the message names file and line, or key and line of a mapping.
+        TypeError: for another type than a path or a mapping with text as keys.
 
     Example:
         >>> import pathlib, tempfile
@@ -60,16 +56,17 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
         >>> voc_mean_average_precision(data.preds, data.target, "xyxyxyxy", iou_type="rotated")["map"]
         tensor(1., dtype=torch.float64)
     """
-    files = sorted(Path(ground_truths).glob("*.txt"))
-    check_truth_folder(ground_truths, files)
-    truths = [row for path in files for row in _objects(path)]
-    names, images = sorted({row.name for row in truths}), [path.stem for path in files]
-    known = set(images)
-    classes = files_by_class(text_files(detections, allow_empty), lambda path: path.stem.removeprefix(_TASK))
-    rows = [row for path, name in classes.items() for row in _detections(path, name, known, names)]
+    files = folders.documents(ground_truths, "ground_truths")
+    folders.check_truths(ground_truths, files)
+    truths = [row for file in files for row in _objects(file)]
+    names, images = sorted({row.name for row in truths}), [file.stem for file in files]
+    known, found = set(images), folders.detection_documents(detections, allow_empty)
+    classes = folders.documents_by_class(found, lambda stem: stem.removeprefix(_TASK))
+    rows = [row for file, name in classes for row in _detections(file, name, known, names)]
+    truth_name = folders.folder_name(ground_truths, "ground_truths")
     if rows and not truths:
-        raise ValueError(f"{ground_truths}: the ground truths contain no object")
-    for boxes, folder in ((truths, ground_truths), (rows, detections)):
+        raise ValueError(f"{truth_name}: the ground truths contain no object")
+    for boxes, folder in ((truths, truth_name), (rows, folders.folder_name(detections, "detections"))):
         corners = torch.tensor([row.box for row in boxes], dtype=torch.float64).reshape(-1, _CORNERS)
         if boxes and bool(((corners >= 0) & (corners <= 1)).all()):
             raise ValueError(f"{folder}: all corners are in [0, 1]; they must be in pixels of the image")
@@ -80,31 +77,31 @@ def read_dota(ground_truths: str | Path, detections: str | Path, *, allow_empty:
     return pack_rows(truths, rows, images, names, {})
 
 
-def _objects(path: Path) -> list[Row]:
+def _objects(document: Document) -> list[Row]:
     """Return the objects of one image."""
     rows = []
-    for where, words in text.lines(path):
+    for where, words in document.lines():
         if words[0].lower().startswith(_HEADERS):
             continue
         if len(words) < _CORNERS + 2:
-            also = ", as detections have: are the folders swapped?" if path.stem.startswith(_TASK) else ""
+            also = ", as detections have: are the folders swapped?" if document.stem.startswith(_TASK) else ""
             got = f"{short_repr(' '.join(words))}{also}"
             raise ValueError(f"{where}: must contain 8 numbers, a class and whether it is difficult, got {got}")
         if words[-1] not in _DIFFICULT:
             raise ValueError(f"{where}: difficult must be 0, 1 or 2, got {short_repr(words[-1])}")
         box = parse_box(words[:_CORNERS], where, "corners")
-        rows.append(Row(path.stem, " ".join(words[_CORNERS:-1]), box, float(words[-1] != "0"), where))
+        rows.append(Row(document.stem, " ".join(words[_CORNERS:-1]), box, float(words[-1] != "0"), where))
     return rows
 
 
-def _detections(path: Path, name: str, images: Collection[str], classes: Collection[str]) -> list[Row]:
+def _detections(document: Document, name: str, images: Collection[str], classes: Collection[str]) -> list[Row]:
     """Return the detections of one class."""
     if name not in classes and classes:
         swapped = "; the file has an image's name, as ground truths have: are the folders swapped?"
         also = swapped if name in images else suggest_name(name, classes)
-        raise ValueError(f"{path}: no ground truth is of class {short_repr(name)}{also}")
+        raise ValueError(f"{document}: no ground truth is of class {short_repr(name)}{also}")
     rows = []
-    for where, words in text.lines(path):
+    for where, words in document.lines():
         if len(words) != _CORNERS + 2:
             raise ValueError(
                 f"{where}: must contain an image, a score and 8 numbers, got {short_repr(' '.join(words))}"

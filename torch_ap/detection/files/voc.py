@@ -13,9 +13,8 @@ The readers of DOTA, YOLO and ActivityNet share the rows of boxes and the packin
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -25,6 +24,8 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import LONGEST, short_repr, suggest_name
 from torch_ap.core.columns import text
+from torch_ap.detection.files import folders
+from torch_ap.detection.files.folders import Document, Folder
 from torch_ap.detection.shapes import boxes
 
 _LARGEST = 1e15  # larger boxes have inexact or infinite areas
@@ -76,38 +77,6 @@ class Row:
     where: str = ""
 
 
-def check_truth_folder(folder: str | Path, files: Sequence[Path], suffixes: str = ".txt") -> None:
-    """Raise ValueError unless a folder of ground truths exists and has files."""
-    if not Path(folder).exists():
-        raise ValueError(f"{folder}: no such folder")
-    if not files:
-        also = " (COCO's JSON is for torch-ap coco)" if Path(folder).is_file() else ""
-        raise ValueError(f"{folder}: must be a folder with {suffixes} files, one per image{also}")
-
-
-def text_files(folder: str | Path, allow_empty: bool) -> list[Path]:
-    """Return the text files of a folder of detections, at least one unless ``allow_empty``."""
-    if not Path(folder).exists():
-        raise ValueError(f"{folder}: no such folder")
-    if not Path(folder).is_dir() or not (allow_empty or any(Path(folder).glob("*.txt"))):
-        also = " (--allow-empty lets it pass)" if Path(folder).is_dir() else ""
-        if any(Path(folder).glob("*.xml")):
-            also = "; it has .xml files, as ground truths do: are the folders swapped?"
-        raise ValueError(f"{folder}: must be a folder with .txt files of detections{also}")
-    return sorted(Path(folder).glob("*.txt"))
-
-
-def files_by_class(files: Sequence[Path], class_of: Callable[[Path], str]) -> dict[Path, str]:
-    """Return the class of each file. Each class must have one file."""
-    seen: dict[str, Path] = {}
-    for path in files:
-        name = class_of(path)
-        if name in seen:
-            raise ValueError(f"{path}: class {short_repr(name)} must have one file, but has {seen[name]} too")
-        seen[name] = path
-    return {path: name for name, path in seen.items()}
-
-
 def pack_rows(
     truths: Sequence[Row],
     detections: Sequence[Row],
@@ -154,27 +123,27 @@ def parse_box(words: list[str], where: str, name: str) -> list[float]:
     return values
 
 
-def read_root(path: Path) -> ElementTree.Element:
+def read_root(document: Document) -> ElementTree.Element:
     """Return the root of an annotation. Its text must be in the declared encoding."""
-    content = text.read(path)
+    content = document.read()
     declared = re.match(r"<\?xml[^>]*encoding\s*=\s*[\"']([^\"']*)", content)
     if declared and not content.isascii() and declared[1].lower() not in ("utf-8", "utf8"):
-        raise ValueError(f"{path}, line 1: must be UTF-8 text, but is declared as {short_repr(declared[1])}")
+        raise ValueError(f"{document}, line 1: must be UTF-8 text, but is declared as {short_repr(declared[1])}")
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as reason:
         line = getattr(reason, "position", (1, 0))[0]
-        raise ValueError(f"{path}, line {line}: must be XML: {str(reason)[:LONGEST]}") from None
+        raise ValueError(f"{document}, line {line}: must be XML: {str(reason)[:LONGEST]}") from None
     if root.tag != "annotation" and root.find(".//object") is None:
-        raise ValueError(f"{path}: must be an <annotation> with <object>s, got {short_repr(root.tag)}")
+        raise ValueError(f"{document}: must be an <annotation> with <object>s, got {short_repr(root.tag)}")
     return root
 
 
-def objects(path: Path, root: ElementTree.Element) -> list[Row]:
+def objects(document: Document, root: ElementTree.Element) -> list[Row]:
     """Return the objects of one annotation."""
     rows = []
     for index, item in enumerate(root.iter("object")):
-        where = f"{path}: object {index + 1}"
+        where = f"{document}: object {index + 1}"
         _check_tags(item, ("name", "bndbox", "difficult"), where)
         _check_tags(item.find("bndbox"), _CORNERS, where)
         name = " ".join((item.findtext("name") or "").split())
@@ -189,7 +158,7 @@ def objects(path: Path, root: ElementTree.Element) -> list[Row]:
         difficult = (item.findtext("difficult") or "0").strip()
         if difficult not in ("0", "1"):
             raise ValueError(f"{where}: 'difficult' must be 0 or 1, got {short_repr(difficult)}")
-        rows.append(Row(path.stem, name, box, float(difficult)))
+        rows.append(Row(document.stem, name, box, float(difficult)))
     return rows
 
 
@@ -207,15 +176,17 @@ def image_size(root: ElementTree.Element) -> tuple[float, float]:
 
 
 def read_voc(
-    ground_truths: str | Path, detections: str | Path, box_format: str = "xyxy", *, allow_empty: bool = False
+    ground_truths: Folder, detections: Folder, box_format: str = "xyxy", *, allow_empty: bool = False
 ) -> VocData:
     """Read folders of ground truths and of detections. Text is UTF-8.
 
     Args:
-        ground_truths: folder of XML annotations, or of text files, one per image.
+        ground_truths: folder of XML annotations, or of text files, one per image; or a mapping from the name of each
+            image to the content of its file: text, bytes, a list of lines, or an array, tensor or table of rows.
         detections: folder of text files, one per image, or one per class as in the devkit. The class is then the part
             after ``comp4_det_test_`` in the name of the file. After another beginning it is the longest class of the
-            ground truths at the end of the name, or else the part after the last underscore.
+            ground truths at the end of the name, or else the part after the last underscore. Or a mapping, whose keys
+            are the names of the files without suffix.
         box_format: format of the text files, "xyxy", "xywh" or "cxcywh"; XML names its corners.
         allow_empty: whether the folder of detections may lack text files.
 
@@ -224,7 +195,9 @@ def read_voc(
 
     Raises:
         ValueError: for an empty folder, a line that cannot be read, an unknown image, a ground truth of negative size;
-            files that look like YOLO's, or with the score after the box. The message names file and line.
+            files that look like YOLO's, or with the score after the box. The message names file and line, or key and
+            line of a mapping.
+        TypeError: for another type than a path or a mapping with text as keys.
 
     Example:
         >>> import pathlib, tempfile
@@ -237,10 +210,15 @@ def read_voc(
         >>> data = read_voc(folder / "truth", folder / "found")
         >>> voc_mean_average_precision(data.preds, data.target)["map"]
         tensor(1., dtype=torch.float64)
+        >>> data = read_voc({"one": "cat 10 10 50 50"}, {"one": ["cat 0.9 12 10 50 50"]})
+        >>> data.preds["boxes"]
+        tensor([[12., 10., 50., 50.]], dtype=torch.float64)
     """
     checks.one_of("box_format", box_format, boxes.FORMATS)
-    xml, texts = (sorted(Path(ground_truths).glob(f"*.{suffix}")) for suffix in ("xml", "txt"))
-    check_truth_folder(ground_truths, xml + texts, ".xml or .txt")
+    xml, texts = (folders.documents(ground_truths, "ground_truths", suffix) for suffix in ("xml", "txt"))
+    folders.check_truths(ground_truths, xml + texts, ".xml or .txt")
+    if isinstance(ground_truths, Mapping):
+        xml, texts = (xml, []) if _is_xml(texts) else ([], texts)
     if xml and texts:
         source = f"the ground truths are read from its {len(xml)} .xml files"
         warnings.warn(f"{ground_truths}: {source}; its {len(texts)} .txt files are left out", UserWarning, stacklevel=2)
@@ -252,22 +230,29 @@ def read_voc(
         sizes = {name: image_size(root) for name, root in annotations.items()}
     else:
         lines = [row for path in texts for row in _ground_truths(path, box_format)]
-        _check_not_yolo(lines, ground_truths)
+        _check_not_yolo(lines, folders.folder_name(ground_truths, "ground_truths"))
         truths = _corners(lines, box_format)
-    files, names, known = text_files(detections, allow_empty), set(images), {row.name for row in truths}
-    classes = files_by_class([x for x in files if x.stem not in names], lambda path: _class_in(path.stem, known))
-    rows = [row for path in files for row in _detections(path, names, known, classes.get(path))]
-    _check_not_yolo(rows, detections)
-    _check_score_first(rows, detections)
+    files, names = folders.detection_documents(detections, allow_empty), set(images)
+    folder, known = folders.folder_name(detections, "detections"), {row.name for row in truths}
+    named = folders.documents_by_class([x for x in files if x.stem not in names], lambda stem: _class_in(stem, known))
+    classes = {file.stem: name for file, name in named}
+    rows = [row for file in files for row in _detections(file, names, known, classes.get(file.stem))]
+    _check_not_yolo(rows, folder)
+    _check_score_first(rows, folder)
     class_names = sorted(known.union(row.name for row in rows))
-    _check_columns(set(class_names) - known, known, detections)
+    _check_columns(set(class_names) - known, known, folder)
     return pack_rows(truths, _corners(rows, box_format), images, class_names, sizes)
 
 
-def _ground_truths(path: Path, box_format: str) -> list[Row]:
+def _is_xml(files: Sequence[Document]) -> bool:
+    """Return whether the first document that is not blank is XML."""
+    return next((content for file in files if (content := file.read().lstrip())), "").startswith("<")
+
+
+def _ground_truths(document: Document, box_format: str) -> list[Row]:
     """Return the ground truths of one image: class, four numbers, perhaps "difficult"."""
     rows = []
-    for where, words in text.lines(path):
+    for where, words in document.lines():
         is_dota = words[0].startswith("imagesource:") or _are_numbers(words[:9]) == _DOTA_TRUTH
         hard = words[-1] == "difficult" and len(words) > 5
         name, box = _name_and_numbers(words[:-1] if hard else words, _BOX, where, is_dota)
@@ -278,30 +263,30 @@ def _ground_truths(path: Path, box_format: str) -> list[Row]:
             if name.split()[-1].isdecimal() and " " in name:
                 also = f"the class is {short_repr(name)}: is there a number more than a name and a box?"
             raise ValueError(f"{where}: must have no negative size as {box_format}, got {short_repr(box)} ({also})")
-        rows.append(Row(path.stem, name, box, float(hard)))
+        rows.append(Row(document.stem, name, box, float(hard)))
     return rows
 
 
-def _detections(path: Path, images: set[str], classes: set[str], class_of_file: str | None) -> list[Row]:
+def _detections(document: Document, images: set[str], classes: set[str], class_of_file: str | None) -> list[Row]:
     """Return the detections of one file, of an image or of a class."""
     rows = []
-    for where, words in text.lines(path):
+    for where, words in document.lines():
         is_dota = [False, *_are_numbers(words[1:])] == _DOTA_DETECTION
         first, numbers = _name_and_numbers(words, _SCORE_AND_BOX, where, is_dota)
-        image, name = (path.stem, first) if class_of_file is None else (first, class_of_file)
+        image, name = (document.stem, first) if class_of_file is None else (first, class_of_file)
         if image not in images:
-            raise ValueError(f"{where}: {_unknown_image(path, image, name, images, classes)}")
+            raise ValueError(f"{where}: {_unknown_image(document, image, name, images, classes)}")
         rows.append(Row(image, name, numbers[1:], numbers[0]))
     return rows
 
 
-def _unknown_image(path: Path, image: str, class_of_file: str, images: set[str], classes: set[str]) -> str:
+def _unknown_image(document: Document, image: str, class_of_file: str, images: set[str], classes: set[str]) -> str:
     """Return the message about a line without an image's name: its first word or the name of the file is wrong."""
     if class_of_file in classes:
         rule = f"its lines must begin with one, and all are of class {short_repr(class_of_file)}"
         unknown = f"unknown image {short_repr(image)}{suggest_name(image, images)}"
         return f"{unknown}; the file has no image's name, so that {rule}"
-    fault = f"there are no ground truths for an image {short_repr(path.stem)}{suggest_name(path.stem, images)}"
+    fault = f"there are no ground truths for an image {short_repr(document.stem)}{suggest_name(document.stem, images)}"
     rule = f"the lines of a file of one class, here {short_repr(class_of_file)}, must begin with an image's name"
     return f"{fault}; {rule}, got {short_repr(image)}"
 
@@ -349,7 +334,7 @@ def _corners(rows: list[Row], box_format: str) -> list[Row]:
     return [replace(row, box=box) for row, box in zip(rows, corners, strict=True)]
 
 
-def _check_columns(unknown: set[str], classes: set[str], folder: str | Path) -> None:
+def _check_columns(unknown: set[str], classes: set[str], folder: str) -> None:
     """Raise ValueError for a class that is a known class and a number, such as a track id."""
     for name in sorted(unknown):
         first, _, last = name.rpartition(" ")
@@ -358,14 +343,14 @@ def _check_columns(unknown: set[str], classes: set[str], folder: str | Path) -> 
             raise ValueError(f"{folder}: {fault}: the lines seem to have one more column, {short_repr(last)}")
 
 
-def _check_not_yolo(rows: list[Row], folder: str | Path) -> None:
+def _check_not_yolo(rows: list[Row], folder: str) -> None:
     """Raise ValueError for class ids with fractions only, as in YOLO's files, whose columns differ."""
     if rows and all(row.name.isdecimal() and -0.1 <= min(row.box) <= max(row.box) <= _HIGHEST_FRACTION for row in rows):
         fault = "its classes are numbers and its boxes are in [0, 1], as in YOLO's files"
         raise ValueError(f"{folder}: {fault}: read them with --format yolo (`read_yolo`)")
 
 
-def _check_score_first(rows: list[Row], folder: str | Path) -> None:
+def _check_score_first(rows: list[Row], folder: str) -> None:
     """Raise ValueError if the last number of all lines is a fraction and the first is not: the score is last."""
     last, first = [row.box[3] for row in rows], [row.further for row in rows]
     fractions = all(0 <= x <= 1 for x in last) and any(0 < x < 1 for x in last)

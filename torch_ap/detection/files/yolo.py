@@ -11,17 +11,19 @@ files or from a file of sizes; no pixel is decoded.
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-from torch_ap.core.base.messages import short_repr, suggest_name
+from torch_ap.core.base.messages import raise_invalid, short_repr, suggest_name
 from torch_ap.core.columns import text
 from torch_ap.core.columns.literals import MAX_INTEGER_DIGITS
+from torch_ap.detection.files import folders
 from torch_ap.detection.files.entries import require
-from torch_ap.detection.files.voc import Row, VocData, check_truth_folder, pack_rows, text_files
+from torch_ap.detection.files.folders import Document, Folder
+from torch_ap.detection.files.voc import Row, VocData, pack_rows
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _OTHERS = (".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".avif", ".dng", ".mpo", ".pfm")
@@ -34,26 +36,28 @@ _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)  # orientations with width and height exchanged
 
 Size = tuple[int, int]
+Names: TypeAlias = Sequence[str] | Mapping[int, str]
 
 
-def image_sizes(path: str | Path) -> dict[str, Size]:
+def image_sizes(source: Folder) -> dict[str, Size]:
     """Return width and height of each image by its name without suffix.
 
     Args:
-        path: a folder of PNG and JPEG files; or a UTF-8 text file with lines ``image width height``.
+        source: a folder of PNG and JPEG files; a UTF-8 text file with lines ``image width height``; or a mapping from
+            the name of each image to its width and height.
 
     Raises:
         OSError: if it cannot be read.
         ValueError: naming file and line, for an invalid header or line, or a name of two images.
     """
-    path = Path(path)
     out: dict[str, Size] = {}
-    for where, name, size in _sizes_in_folder(path) if path.is_dir() else _sizes_in_text(path):
+    for where, name, size in _sizes_in(source):
         if name in out:
             raise ValueError(f"{where}: image {short_repr(name)} must occur once, but occurs again")
         out[name] = size
     if not out:
-        raise ValueError(f"{path}: must be a folder with PNG or JPEG images, or a file of lines `image width height`")
+        rule = "must be a folder with PNG or JPEG images, or a file of lines `image width height`"
+        raise ValueError(f"{folders.folder_name(source, 'images')}: {rule}")
     return out
 
 
@@ -75,6 +79,23 @@ def image_size(path: str | Path) -> Size:
     return size
 
 
+def _sizes_in(source: Folder) -> Iterator[tuple[str, str, Size]]:
+    """Return location, name and size of each image."""
+    if isinstance(source, Mapping):
+        return _sizes_in_mapping(source)
+    path = Path(source)
+    return _sizes_in_folder(path) if path.is_dir() else _sizes_in_text(path)
+
+
+def _sizes_in_mapping(sizes: Mapping[str, Any]) -> Iterator[tuple[str, str, Size]]:
+    """Yield the location, name and size of each entry."""
+    for entry in folders.documents(sizes, "images"):
+        numbers = [text.whole_number(word) or 0 for word in folders.row_text(entry.content, entry.where).split()]
+        if len(numbers) != 2 or min(numbers) < 1:
+            raise ValueError(f"{entry}: must be width and height, in whole pixels, got {short_repr(entry.content)}")
+        yield entry.where, _image_name(entry.stem), (numbers[0], numbers[1])
+
+
 def _sizes_in_folder(folder: Path) -> Iterator[tuple[str, str, Size]]:
     """Yield path, name and size of each image of a folder."""
     for path in sorted(folder.iterdir()):
@@ -91,8 +112,12 @@ def _sizes_in_text(path: Path) -> Iterator[tuple[str, str, Size]]:
         if len(words) < 3 or min(sizes) < 1:
             got = short_repr(" ".join(words))
             raise ValueError(f"{where}: must be `image width height`, in whole pixels, got {got}")
-        name = " ".join(words[:-2])
-        yield where, Path(name).stem if Path(name).suffix.lower() in SUFFIXES + _OTHERS else name, (sizes[0], sizes[1])
+        yield where, _image_name(" ".join(words[:-2])), (sizes[0], sizes[1])
+
+
+def _image_name(name: str) -> str:
+    """Return the name of an image without the suffix of its file."""
+    return Path(name).stem if Path(name).suffix.lower() in SUFFIXES + _OTHERS else name
 
 
 def _png_size(header: bytes) -> Size:
@@ -154,10 +179,10 @@ DETECTED = f"{_FORM} confidence"
 
 
 def read_yolo(
-    ground_truths: str | Path,
-    detections: str | Path,
-    images: str | Path | None = None,
-    names: str | Path | None = None,
+    ground_truths: Folder,
+    detections: Folder,
+    images: Folder | None = None,
+    names: str | Path | Names | None = None,
     *,
     allow_empty: bool = False,
 ) -> VocData:
@@ -165,13 +190,16 @@ def read_yolo(
 
     Args:
         ground_truths: folder of text files, one per image; an image without a file has no object. A
-            ``classes.txt`` that belongs to no image names the classes, unless ``names`` is set.
+            ``classes.txt`` that belongs to no image names the classes, unless ``names`` is set. Or a mapping from the
+            name of each image to the content of its file: text, bytes, a list of lines, or an (N, 5) array, tensor or
+            table.
         detections: folder of text files, one per image, with the confidence at the end of each line (Ultralytics:
-            ``save_txt=True, save_conf=True``).
-        images: folder of PNG and JPEG images, whose sizes are read from their headers; or a text file of the lines
-            ``image width height``. Default: the path of the ground truths with ``images`` in place of the last
-            ``labels``.
-        names: names of the classes, by id: a YAML file with ``names`` (needs PyYAML), or a text file with one per line.
+            ``save_txt=True, save_conf=True``). Or a mapping, with (N, 6) arrays.
+        images: folder of PNG and JPEG images, whose sizes are read from their headers; a text file of the lines
+            ``image width height``; or a mapping from the name of each image to its width and height. Default: the path
+            of the ground truths with ``images`` in place of the last ``labels``.
+        names: names of the classes, by id: a YAML file with ``names`` (needs PyYAML), a text file with one per line, a
+            list or a mapping.
         allow_empty: whether the folder of detections may lack text files.
 
     Returns:
@@ -180,11 +208,13 @@ def read_yolo(
 
     Raises:
         ValueError: for a folder without files, an invalid line, numbers that are not fractions, an unknown image or
-            class; the message names file and line.
+            class; the message names file and line, or key and line of a mapping.
+        TypeError: for another type than a path or a mapping with text as keys.
         ModuleNotFoundError: for YAML without PyYAML.
 
     Example:
         >>> import pathlib, tempfile
+        >>> import torch
         >>> from torch_ap.detection.files.yolo import read_yolo
         >>> from torch_ap.detection.functions import voc_mean_average_precision
         >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -195,36 +225,46 @@ def read_yolo(
         >>> data = read_yolo(folder / "truth", folder / "found", folder / "sizes.txt")
         >>> voc_mean_average_precision(data.preds, data.target, inclusive_pixels=False)["map"]
         tensor(1., dtype=torch.float64)
+        >>> found = {"one": torch.tensor([[0, 0.5, 0.5, 0.25, 0.5, 0.9]])}
+        >>> data = read_yolo({"one": "0 0.5 0.5 0.25 0.5"}, found, {"one": (640, 480)}, ["cat"])
+        >>> data.preds["boxes"], data.class_names
+        (tensor([[240., 120., 400., 360.]], dtype=torch.float64), ['cat'])
     """
-    source = _image_folder(ground_truths) if images is None else Path(images)
-    sizes = image_sizes(source)
-    files = sorted(Path(ground_truths).glob("*.txt"))
-    classes = next((path for path in files if path.stem == _CLASSES and _CLASSES not in sizes), None)
-    files = [path for path in files if path != classes]
-    check_truth_folder(ground_truths, files)
+    files = folders.documents(ground_truths, "ground_truths")
+    image_source = _image_folder(ground_truths) if images is None else images
+    sizes, source = image_sizes(image_source), folders.folder_name(image_source, "images")
+    classes = next((file for file in files if file.stem == _CLASSES and _CLASSES not in sizes), None)
+    files = [file for file in files if file is not classes]
+    folders.check_truths(ground_truths, files)
     source_of_names = names if names is not None else classes
     by_id = None if source_of_names is None else class_names(source_of_names)
-    truths = [row for path in files for row in _rows(path, sizes, source, by_id, False)]
-    rows = [row for path in text_files(detections, allow_empty) for row in _rows(path, sizes, source, by_id, True)]
+    truths = [row for file in files for row in _rows(file, sizes, source, by_id, False)]
+    detected = folders.detection_documents(detections, allow_empty)
+    rows = [row for file in detected for row in _rows(file, sizes, source, by_id, True)]
     ids = sorted({int(row.name) for row in (*truths, *rows)})
     data = pack_rows(truths, rows, sorted(sizes), list(map(str, ids)), dict(sizes))
     return data if by_id is None else replace(data, class_names=[by_id[class_id] for class_id in ids])
 
 
-def class_names(path: str | Path) -> dict[int, str]:
-    """Read the names of classes by id from ``names`` of a YAML file (list or mapping), or the lines of a text file.
+def class_names(source: str | Path | Document | Names) -> dict[int, str]:
+    """Read the names of classes by id from ``names`` of a YAML file, the lines of a text file, a list or a mapping.
 
     Raises:
         OSError: if it cannot be read.
         ValueError: naming file and entry, for names that are not text, repeated names and repeated keys.
         ModuleNotFoundError: for YAML without PyYAML.
     """
-    path = Path(path)
-    content = text.read(path)
-    if path.suffix.lower() in (".yaml", ".yml"):
-        names = _yaml_names(content, path)
+    names: dict[int, str]
+    if isinstance(source, str | Path | Document):
+        path = str(source)
+        content = source.read() if isinstance(source, Document) else text.read(source)
+        if path.lower().endswith((".yaml", ".yml")):
+            names = _yaml_names(content, path)
+        else:
+            names = dict(enumerate(map(str.strip, re.split("\r\n|\r|\n", content.rstrip()))))
     else:
-        names = dict(enumerate(map(str.strip, re.split("\r\n|\r|\n", content.rstrip()))))
+        path = "`names`"
+        names = _names_by_id(source, f"{path}: must be a path, a list or a mapping of class ids", path)
     seen: dict[str, int] = {}
     for class_id, name in names.items():
         if not name or name in seen:
@@ -236,7 +276,7 @@ def class_names(path: str | Path) -> dict[int, str]:
     return names
 
 
-def _yaml_names(content: str, path: Path) -> dict[int, str]:
+def _yaml_names(content: str, path: str) -> dict[int, str]:
     """Return the names of classes by id in a YAML file."""
     try:
         import yaml
@@ -255,9 +295,14 @@ def _yaml_names(content: str, path: Path) -> dict[int, str]:
     if fault:
         raise ValueError(f"{path}, {fault}")
     names: Any = loaded.get("names") if isinstance(loaded, dict) else None
-    if isinstance(names, list):
+    return _names_by_id(names, f"{path}: must have 'names', a list or a mapping of class ids", path)
+
+
+def _names_by_id(names: Any, rule: str, path: str) -> dict[int, str]:
+    """Return the names of classes by id in a list or a mapping."""
+    if isinstance(names, list | tuple):
         names = dict(enumerate(names))
-    require(isinstance(names, dict), f"{path}: must have 'names', a list or a mapping of class ids", names)
+    require(isinstance(names, Mapping), rule, names)
     for class_id, name in names.items():
         is_id = isinstance(class_id, int) and not isinstance(class_id, bool) and class_id >= 0
         require(is_id, f"{path}: a class id must be a whole number of at least 0", class_id)
@@ -290,8 +335,10 @@ def _yaml_fault(node: Any, loader: Any) -> str:
     return ""
 
 
-def _image_folder(ground_truths: str | Path) -> Path:
+def _image_folder(ground_truths: Folder) -> Path:
     """Return the folder ``images`` that corresponds to the folder ``labels``."""
+    if isinstance(ground_truths, Mapping):
+        raise_invalid("images", "must be a mapping of sizes or a path, if `ground_truths` is a mapping", None)
     parts = list(Path(ground_truths).resolve().parts)
     indices = [index for index, name in enumerate(parts) if name == "labels"]
     if indices:
@@ -304,16 +351,16 @@ def _image_folder(ground_truths: str | Path) -> Path:
 
 
 def _rows(
-    path: Path, sizes: Mapping[str, Size], source: Path, names: Mapping[int, str] | None, detected: bool
+    document: Document, sizes: Mapping[str, Size], source: str, names: Mapping[int, str] | None, detected: bool
 ) -> list[Row]:
     """Return the boxes of one image as corners in pixels, with ids as names of the classes."""
-    if path.stem not in sizes:
-        got = f"{short_repr(path.stem)}{suggest_name(path.stem, sizes)}"
-        raise ValueError(f"{path}: no image in {source} has the name {got}")
-    width, height = sizes[path.stem]
+    if document.stem not in sizes:
+        got = f"{short_repr(document.stem)}{suggest_name(document.stem, sizes)}"
+        raise ValueError(f"{document}: no image in {source} has the name {got}")
+    width, height = sizes[document.stem]
     form = DETECTED if detected else _FORM
     columns, rows = len(form.split()), []
-    for where, words in text.lines(path):
+    for where, words in document.lines():
         class_id = text.whole_number(words[0])
         if len(words) != columns:
             also = _hint(len(words), detected)
@@ -323,7 +370,7 @@ def _rows(
             raise ValueError(f"{where}: the class must be an id{known}, got {short_repr(words[0])}")
         cx, cy, w, h, *confidence = _fractions(words[1:], where, detected)
         box = [(cx - w / 2) * width, (cy - h / 2) * height, (cx + w / 2) * width, (cy + h / 2) * height]
-        rows.append(Row(path.stem, str(class_id), box, confidence[0] if detected else 0.0))
+        rows.append(Row(document.stem, str(class_id), box, confidence[0] if detected else 0.0))
     return rows
 
 
