@@ -50,7 +50,20 @@ from torch_ap.detection.functions import coco_mean_average_precision
 
 METRICS = ["torchmetrics, faster-coco-eval", "torchmetrics, pycocotools"]
 THREADED = ("boxes", "density", "shapes", "lvis")
-PARTS = (*THREADED, "evaluators", "updates", "cuts", "errors", "slices", "weak", "few", "command", "memory", "sync")
+PARTS = (
+    *THREADED,
+    "evaluators",
+    "updates",
+    "cuts",
+    "errors",
+    "slices",
+    "weak",
+    "few",
+    "batch",
+    "command",
+    "memory",
+    "sync",
+)
 DENSE = "dense, 200 with 1,000 of one class"
 LONGEST = 5.0  # seconds; slower contenders run once
 BATCH = 50
@@ -247,6 +260,7 @@ def print_tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, e
         "slices": lambda: detection_slices.print_tables(*((50, 10) if quick else (5000, 300)), rounds),
         "weak": lambda: detection_weak.print_table([20, 100] if quick else [20, 100, 1000, 5000], rounds),
         "few": lambda: detection_small.print_table(timer, quick=quick),
+        "batch": lambda: detection_small.print_batches(partial(timer, calls=1 if quick else 50)),
         "command": lambda: detection_small.print_command(50 if quick else 5000, 1 if quick else rounds),
         "memory": lambda: print_memory(50 if quick else 5000),
         "sync": lambda: print_sync(20 if quick else 300),

@@ -21,6 +21,7 @@ from benchmarks.detection_scenes import Scenes, like_coco
 from benchmarks.detection_weak import weak
 from benchmarks.timing import Timer, print_head, print_peer_head, print_peer_row, print_row
 from torch_ap.detection import MeanAveragePrecision
+from torch_ap.detection.curves import coco_counts
 from torch_ap.detection.functions import coco_mean_average_precision
 
 BATCH = 50
@@ -120,6 +121,39 @@ def print_table(timer: Timer, *, quick: bool) -> None:
         }
         contenders |= _hotcoco(scenes) if len(names) > 1 else {}
         print_peer_row(what, timer(contenders), names)
+
+
+def print_batches(timer: Timer) -> None:
+    """Print the time of precision, recall and F1 of 16 images with 100 detections, by the metric and by a peer."""
+    peer = "ultrafast-pycocotools" if find_spec("ultrafast_pycocotools") else None
+    names = ["the metric", *([peer] if peer else [])]
+    print_peer_head("Precision, recall and F1 of 16 images with 100 detections", "classes", names)
+    for classes in (5, 80):
+        scenes = few_boxes(16, 100, 4)
+        for side in (scenes.preds, scenes.target):
+            side["labels"] = side["labels"] * (classes // 5) + torch.arange(len(side["labels"])) % (classes // 5)
+        preds, target = scenes.lists()
+        contenders: dict[str, Callable[[], Any]] = {
+            "torch_ap": partial(_batch_f1, preds, target),
+            names[0]: partial(_metric_f1, preds, target),
+        }
+        if peer:
+            evaluator = importlib.import_module("ultrafast_pycocotools.metrics").DetectionMetrics
+            options = {"iou_thrs": 0.5, "score_thr": 0.25, "box_format": "xywh", "max_dets": 100}
+            contenders[peer] = lambda: evaluator(**options).update(preds, target)  # noqa: B023
+        print_peer_row(str(classes), timer(contenders), names)
+
+
+def _batch_f1(preds: Any, target: Any) -> list[float]:
+    counts = coco_counts(preds, target, "xywh")
+    return [float(x) for x in (counts.precision, counts.recall, counts.f_beta())]
+
+
+def _metric_f1(preds: Any, target: Any) -> list[float]:
+    metric = MeanAveragePrecision("xywh", iou_thresholds=[0.5])
+    metric.update(preds, target)
+    points = metric.operating_points(score_threshold=0.25, per_class=False)
+    return [float(x) for x in (points.precision, points.recall, points.f_beta)]
 
 
 def print_command(images: int, rounds: int) -> None:

@@ -789,6 +789,7 @@ FUNCTIONS: dict[str, Row] = {
     "open_images": Row(functional.open_images_mean_average_precision, open_images, TREE),
     "kitti": Row(functional.kitti_mean_average_precision, kitti_images, {**IMAGES, "iou_threshold": 0.3}),
     "nuscenes": Row(functional.nuscenes_mean_average_precision, centres),
+    "coco_counts": Row(detection.curves.coco_counts, images, {"box_format": "xywh"}),
     "coco_curve": Row(detection.curves.coco_curve, images, {"box_format": "xywh"}),
     "lvis_curve": Row(detection.curves.lvis_curve, federated_images, {"box_format": "xywh"}),
     "voc_curve": Row(detection.curves.voc_curve, voc_images),

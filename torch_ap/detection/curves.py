@@ -1,4 +1,4 @@
-"""Curves of detectors by the rules of COCO, LVIS and VOC."""
+"""Curves of detectors by the rules of COCO, LVIS and VOC, and counts at a score threshold by COCO's."""
 
 from torch import Tensor
 
@@ -8,6 +8,7 @@ from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import (
     AnyBoxFormat,
+    BoxFormat,
     DetectionConvention,
     IoUType,
     Sigmas,
@@ -15,6 +16,7 @@ from torch_ap.core.base.options import (
     settings_from,
 )
 from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import Curve, curve_records
 from torch_ap.detection.errors import unmatchable
@@ -23,12 +25,63 @@ from torch_ap.detection.inputs.images import Images, OwnSimilarity
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import AreaRanges, OwnIoU
 from torch_ap.detection.rules import coco
+from torch_ap.detection.rules.coco_counts import counts_of_boxes, settings_of_counts
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
 from torch_ap.detection.rules.lvis import lvis_settings_of
 from torch_ap.detection.rules.ultralytics import settings_by_convention
 from torch_ap.detection.rules.voc import VocSettings
 
-__all__ = ["coco_curve", "lvis_curve", "voc_curve"]
+__all__ = ["coco_counts", "coco_curve", "lvis_curve", "voc_curve"]
+
+
+def coco_counts(
+    preds: Images,
+    target: Images,
+    box_format: BoxFormat = "xyxy",
+    iou_threshold: float = 0.5,
+    score_threshold: float = 0.25,
+    *,
+    validate_args: bool = True,
+) -> Counts:
+    """Return the true and false positives and the missed objects of a batch of boxes, for precision, recall and F1.
+
+    Detections with scores of at least the threshold are matched by COCO's rule in their image and class, at most the
+    100 best ones of each, and the counts of all classes are summed. A batch of a training loop takes a third of the
+    time of a metric.
+
+    Args:
+        preds, target: images as for :func:`torch_ap.functional.coco_mean_average_precision`, lists or packed.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_threshold: a number in [0, 1].
+        score_threshold: the least score, a number other than NaN; it is converted to the dtype of the scores, but at
+            least float32, and float64 for integers.
+        validate_args: whether to check values.
+
+    Returns:
+        :class:`torch_ap.functional.Counts` of 0-d float64 tensors, with ``precision``, ``recall`` and ``f_beta()``, the
+        F1. ``tn`` and the ratios that use it are NaN, because detections have no true negatives.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument, with image and key.
+
+    Equals ``tp``, ``fp`` and ``fn`` of ``torch_ap.MeanAveragePrecision.operating_points`` with this
+    ``score_threshold`` and ``per_class=False``. The sums of the counts over batches are the counts of all images.
+
+    Source: Lin et al. (2014), Microsoft COCO: Common Objects in Context.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.detection.curves import coco_counts
+        >>> boxes, labels = torch.tensor([[10.0, 10, 50, 50], [60, 60, 90, 90]]), torch.tensor([3, 3])
+        >>> preds = [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}]
+        >>> at = coco_counts(preds, [{"boxes": boxes[1:], "labels": labels[1:]}])
+        >>> at.precision, at.recall, at.f_beta()
+        (tensor(0.5000, dtype=torch.float64), tensor(1., dtype=torch.float64), tensor(0.6667, dtype=torch.float64))
+    """
+    checks.fraction("iou_threshold", iou_threshold)
+    score_threshold = checks.number("score_threshold", score_threshold)
+    settings = settings_of_counts(box_format, iou_threshold, validate_args)
+    return counts_of_boxes(settings, validate_images(settings, preds, target), score_threshold)
 
 
 @renamed_keywords(area_as_given="use_given_area")
