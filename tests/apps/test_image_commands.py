@@ -439,7 +439,7 @@ def test_invalid_clusters_raise(files, run_command):
     def message(*words, key="video"):
         return run_command("coco", "truth.json", "a.json", "--cluster", key, *words, status=2)
 
-    assert "--cluster has no meaning without --interval, --compare or --fail-below" in message()
+    assert "--cluster has no meaning without --interval, --compare, --fail-below or --best" in message()
     assert "--cluster has no meaning with --report" in message("--interval", "--report", "x.html")
     assert "--cluster has no meaning with --operating-points" in message("--interval", "--operating-points")
     truth = files["truth"]

@@ -122,7 +122,7 @@ def assert_shown(page, rows, counts):
     for name, (value, interval) in rows.items():
         assert found[name][0] == value
         ends = [[float(x) for x in text.split(DASH)] for text in (found[name][1], interval)]
-        assert ends[0] == pytest.approx(ends[1], abs=1.1e-3), "rounded twice"
+        assert ends[0] == pytest.approx(ends[1], abs=1.1e-3)  # rounded twice
     cells = [x for name in found if name not in rows for x in found[name] if x.replace(",", "").isdigit()]
     assert cells == counts
 

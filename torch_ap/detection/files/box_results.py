@@ -64,7 +64,7 @@ def _decode(data: bytes) -> Sequence[Any] | None:
     try:
         with without_collection():
             entries: list[Any] = _decoder().decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     # no value is text, so each key has two quotation marks; more of them belong to keys that an entry repeats
     keys, quotes = 4 * len(entries), data.count(b'"')
