@@ -572,8 +572,8 @@ def default_of(iou_thresholds):
             if name.startswith("_"):
                 continue
             default, *each = (
-                repr(getattr(found, name)(*at)) if name == "curve" else repr(plainly(getattr(found, name)(*at)))
-                for at in ((), *([x] for x in iou_thresholds))
+                repr(getattr(found, name)(**at)) if name == "curve" else repr(plainly(getattr(found, name)(**at)))
+                for at in ({}, *({"iou_threshold": x} for x in iou_thresholds))
             )
             yield kind.__name__, name, [x for x, said in zip(iou_thresholds, each, strict=True) if said == default]
 

@@ -96,9 +96,9 @@ def test_the_state_is_a_handful_of_tensors_and_ours():
         image["boxes"].zero_()
     same(metric.compute(), wanted)
     parts = {name: len(state) for name, state in metric.metric_state.items() if isinstance(state, list)}
-    assert parts.pop("sample_ids") == 0
+    assert parts.pop("sample_ids") == parts.pop("groups") == 0
     assert set(parts.values()) == {1}
-    assert len(metric.metric_state) == 11
+    assert len(metric.metric_state) == 12
 
 
 def test_curves_and_the_table_agree_with_the_numbers():

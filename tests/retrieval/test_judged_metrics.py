@@ -142,7 +142,10 @@ def test_intervals_need_no_second_look_at_a_run(files, monkeypatch, capsys):
     ("options", "message"),
     [
         (("--report", "nowhere/x.md"), "nowhere: no such folder for the report"),
-        (("--n-resamples", "9"), "--n-resamples has no meaning without --compare, --interval or --report"),
+        (
+            ("--n-resamples", "9"),
+            "--n-resamples has no meaning without --compare, --interval, --report or --chance-test",
+        ),
     ],
 )
 def test_invalid_input_raises(options, message, files, capsys):

@@ -2,7 +2,7 @@
 
 The page is complete without scripts; scripts add interaction. A section adds
 
-- static content as parts of a :class:`Section`, or as the ``html`` of a :class:`Widget`;
+- static content as parts of a :class:`torch_ap.reports.content.Section`, or as the ``html`` of a :class:`Widget`;
 - data as the ``data`` of a :class:`Widget`, in the one JSON element of the page;
 - behaviour as ``static/NAME.js`` for a :class:`Widget` with that name, which is included if the page has such a widget;
 - tables that sort, search and filter as :class:`Table` with ``sortable``, or as ``<table class="sortable">``.

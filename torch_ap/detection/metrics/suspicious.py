@@ -53,19 +53,20 @@ def suspicious_labels(
         others: metrics of other detectors with the same settings and ground truths.
         iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it. Classes are separate, whatever
             ``average`` is.
-        score_threshold: the least score of a confident detection, or one per class, as for :meth:`operating_points`;
-            default the threshold with the highest F1 of each class.
+        score_threshold: the least score of a confident detection, or one per class, as for
+            :meth:`torch_ap.MeanAveragePrecision.operating_points`; default the threshold with the highest F1 of each
+            class.
         duplicate_threshold: the least IoU of duplicates, in (0, 1].
         limit: the largest number of rows; None for all.
         iou_type: one of several ``iou_type``; default the first.
-        class_names: as for :meth:`errors`.
+        class_names: as for :meth:`torch_ap.MeanAveragePrecision.errors`.
 
     Returns:
-        :class:`torch_ap.inference.SuspiciousLabels` with the AP of :meth:`errors` as its value. Further columns are
-        ``image``, its ``sample_ids`` or its position; ``ground_truth`` and ``detection``, the rows in this image, -1
-        for none; ``class`` and ``detected_class``, their names or None; ``score`` of the detection, NaN for none;
-        ``other``, the row of the ground truth that a duplicate repeats, -1 for none; and ``iou`` of the ground truth
-        with the detection or with the other ground truth, NaN for none.
+        :class:`torch_ap.inference.SuspiciousLabels` with the AP of :meth:`torch_ap.MeanAveragePrecision.errors` as its
+        value. Further columns are ``image``, its ``sample_ids`` or its position; ``ground_truth`` and ``detection``,
+        the rows in this image, -1 for none; ``class`` and ``detected_class``, their names or None; ``score`` of the
+        detection, NaN for none; ``other``, the row of the ground truth that a duplicate repeats, -1 for none; and
+        ``iou`` of the ground truth with the detection or with the other ground truth, NaN for none.
 
     Raises:
         TypeError, ValueError: for an invalid argument, for ``iou_type`` "precomputed" and functions of images, which

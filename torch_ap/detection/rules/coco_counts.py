@@ -1,6 +1,6 @@
 """True positives, false positives and missed ground truths of COCO's matching at one score and one IoU threshold.
 
-A small batch is matched pair by pair in Python, which takes less time than the calls of :mod:`.coco` for all criteria.
+A small batch is matched pair by pair in Python, which takes less time than the calls of the matching of all criteria.
 """
 
 from dataclasses import replace
