@@ -3,13 +3,14 @@
 import csv
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.support.each import each
-from torch_ap import MeanAveragePrecision, RetrievalMAP, inference
+from torch_ap import MeanAveragePrecision, RetrievalMAP, RetrievalPrecision, inference
 from torch_ap.cli import main
 from torch_ap.files import read_coco
 
@@ -126,10 +127,40 @@ def test_flip_rates_and_judges(table, run):
     assert "human labels" in run(*words).out
 
 
+def test_judge_of_groups(table, run):
+    human = torch.where(table["group"] % 2 == 0, table["label"], -1)
+    rows = zip(*(table[x].tolist() for x in ("score", "group", "model")), human.tolist(), strict=True)
+    lines = [f"{score},{group},{model},{'' if label < 0 else label}\n" for score, group, model, label in rows]
+    Path("g.csv").write_text("score,group,model,human\n" + "".join(lines))
+    words = ("score", "g.csv", "--preds", "score", "--target", "human", "--judge", "model", "--group", "group")
+    content = json.loads(run(*words, "-m", "map", "-m", "P@5", "--confidence-level", "0.8", "--json").out)
+    assert (content["groups"], content["human labels"]) == (20, 200)
+    labeled = human >= 0
+    for name, make in (("map", RetrievalMAP), ("P@5", partial(RetrievalPrecision, top_k=5))):
+        human_metric, judge = (make().set_dtype(torch.float64) for _ in range(2))
+        human_metric.update(table["score"][labeled], human[labeled], table["group"][labeled])
+        judge.update(table["score"], table["model"], table["group"])
+        wanted = human_metric.prediction_powered_interval(judge, confidence_level=0.8)
+        found = content["measures"][name]
+        assert [found["low"], found["high"]] == ends(wanted)
+        assert [found["human"], found["judge_weight"]] == pytest.approx(
+            [float(wanted.human_estimate), float(wanted.judge_weight)]
+        )
+        assert found["reasons"] == [wanted.reason]
+    assert "weight of judge" in run(*words).out
+    Path("g.csv").write_text("score,group,model,human\n0.1,a,0.5,1\n0.2,a,0.5,0\n")
+    assert "column 'model' must contain 0 and 1 with --group" in run(*words, status=2).err
+
+
 @each(
     "words",
     [
-        (("--judge", "model", "--group", "group"), "--group has no meaning with --judge"),
+        (
+            ("--judge", "model", "--group", "group", "--target", "human"),
+            "must have human labels of all rows or of none",
+        ),
+        (("--judge", "model", "--group", "group", "--per-group"), "--per-group has no meaning with --judge"),
+        (("--false-positive-rate", "0.1", "--group", "group"), "has no meaning with --group"),
         (("--judge", "model", "-m", "P@3"), "are for ap of one ranking"),
         (("--judge", "model", "--false-positive-rate", "0.1"), "has no meaning with --judge"),
         (("--judge", "score"), "must contain numbers in [0, 1]"),
@@ -187,6 +218,38 @@ def test_best_run(run):
         (("trec", "qrels", "good", "--best"), "--best takes at least two runs"),
         ((*words, "--best", "--compare"), "--compare has no meaning with --best"),
         ((*words, "--best", "-m", "gm_map"), "--best is for means over queries, got gm_map"),
+    ):
+        assert message in run(*more, status=2).err
+
+
+@pytest.mark.usefixtures("runs")
+def test_judge_of_a_run(run):
+    draw, lines, queries = random.Random(5), Path("qrels").read_text().splitlines(), [str(x) for x in range(0, 24, 2)]
+    Path("human").write_text("".join(f"{x}\n" for x in lines if x.split()[0] in queries))
+    Path("judge").write_text("".join(f"{x[:-1]}{int(x[-1] == '1') ^ (draw.random() < 0.1)}\n" for x in lines))
+    values = {}
+    for name in ("human", "judge"):
+        content = json.loads(run("trec", name, "good", "-m", "map", "--per-query", "--json").out)
+        values[name] = content["good"]["map"]["queries"]
+    everyone = list(values["judge"])
+    labels = torch.tensor([values["human"].get(x, torch.nan) for x in everyone], dtype=torch.float64)
+    wanted = inference.prediction_powered_mean_interval(
+        labels, torch.tensor([values["judge"][x] for x in everyone], dtype=torch.float64), confidence_level=0.9
+    )
+    words = ("trec", "human", "good", "--judge", "judge", "-m", "map", "-m", "P_5")
+    content = json.loads(run(*words, "--confidence-level", "0.9", "--json").out)
+    found = content["measures"]["map"]
+    assert (content["queries"], content["human queries"]) == (24, 12)
+    assert [found["low"], found["high"]] == ends(wanted)
+    assert [found["value"], found["human"]] == pytest.approx([float(wanted.estimate), float(wanted.human_estimate)])
+    assert "12 units with human labels" in found["reasons"][0]
+    assert "weight of judge" in run(*words).out
+    Path("few").write_text(lines[0] + "\n")
+    for more, message in (
+        (("trec", "human", "good", "fair", "--judge", "judge"), "--judge takes one run, got 2"),
+        ((*words, "--interval"), "--interval has no meaning with --judge"),
+        ((*words, "-m", "gm_map"), "--judge is for means over queries of values in [0, 1], got gm_map"),
+        (("trec", "human", "good", "--judge", "few"), "few: must judge every query of human, but lacks '2'"),
     ):
         assert message in run(*more, status=2).err
 

@@ -205,6 +205,21 @@ def test_few_groups_warn_and_too_few_have_no_interval():
     assert "fewer than two groups" in mostly_one.reason
 
 
+def test_summary_does_not_warn_of_few_groups():
+    """A logger calls it in every epoch; the record has the reason."""
+    scores, target, _ = draw(9, n=60, distinct=40)
+    metric = BinaryAveragePrecision()
+    metric.update(scores, target, groups=torch.arange(60) // 10)
+    found = metric.summary()
+    with pytest.warns(UserWarning, match="6 groups with hits"):
+        assert found["ap_low"] == metric.confidence_interval().low.float()
+    queries = RetrievalMAP()
+    queries.update(scores.reshape(20, 3), target.reshape(20, 3), groups=torch.arange(20) // 4)
+    low = queries.summary()["map_low"]
+    with pytest.warns(UserWarning, match="5 groups with queries"):
+        assert low == queries.confidence_interval().low.float()
+
+
 def test_perfect_ranking_counts_groups():
     with pytest.warns(UserWarning, match="groups"):
         found = average_precision_interval(

@@ -1,12 +1,14 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import torch
 
 from tests.support import oracles_inference as oracles
-from tests.support.tolerances import REORDERED, SOLVED
+from tests.support.tolerances import REORDERED, SINGLE, SOLVED
+from torch_ap import BinaryAveragePrecision, RetrievalMAP, RetrievalPrecision
 from torch_ap.inference import (
     average_precision_interval,
     noisy_average_precision_interval,
@@ -95,6 +97,98 @@ def test_noise_that_explains_all_hits_and_bad_rates():
     for rates in ({"false_positive_rate": 0.6, "false_negative_rate": 0.4}, {"false_positive_rate": -1}):
         with pytest.raises(ValueError, match="`false_positive_rate`"):
             noisy_average_precision_interval(scores, target, **rates)
+
+
+def noisy_metric(scores, target, **settings):
+    metric = BinaryAveragePrecision(**settings)
+    for batch in zip(scores.split(70), target.split(70), strict=True):
+        metric.update(*batch)
+    return metric
+
+
+def test_methods_of_the_metric_equal_the_functions():
+    scores, target = sample()
+    rates = {"false_positive_rate": 0.02, "false_negative_rate": 0.1, "confidence_level": 0.8}
+    found, wanted = (
+        noisy_metric(scores, target).noisy_interval(**rates),
+        noisy_average_precision_interval(scores, target, **rates),
+    )
+    assert found.to_dict() == wanted.to_dict()
+    scores, human, judge = judged()
+    pair = [noisy_metric(scores, x, ignore_index=-1) for x in (human, judge)]
+    found = pair[0].prediction_powered_interval(pair[1], confidence_level=0.9)
+    wanted = prediction_powered_average_precision_interval(scores, human, judge, confidence_level=0.9)
+    assert found.to_dict() == wanted.to_dict()
+    ignored = noisy_metric(scores, human, ignore_index=-1).noisy_interval(false_positive_rate=0.05)
+    labeled = human >= 0
+    plain = noisy_average_precision_interval(scores[labeled], human[labeled], false_positive_rate=0.05)
+    assert ignored.to_dict() == plain.to_dict()
+
+
+def test_items_without_an_interval_of_pseudo_labels():
+    scores, human, judge = judged(n=60, labeled=40)
+    own = {"ignore_index": -1}
+    human_metric = noisy_metric(scores, human, **own)
+    other_scores, gaps = noisy_metric(-scores, judge, **own), noisy_metric(scores, human, **own)
+    for metric, message in (
+        (BinaryAveragePrecision(), "same settings"),
+        (other_scores, "same scores in the same order"),
+        (gaps, "a label of each item"),
+        (RetrievalMAP(), "be a BinaryAveragePrecision"),
+    ):
+        with pytest.raises(ValueError, match=f"`judge` must .*{message}"):
+            human_metric.prediction_powered_interval(metric)
+    grouped = BinaryAveragePrecision()
+    grouped.update(scores, judge, groups=torch.arange(60))
+    weighted = BinaryAveragePrecision()
+    weighted.update(scores, judge, torch.rand(60))
+    for metric, name in (
+        (grouped, "groups"),
+        (weighted, "weights"),
+        (noisy_metric(torch.sigmoid(scores), judge, thresholds=5), "thresholds"),
+        (noisy_metric(scores, judge, top_k=5), "top_k"),
+        (noisy_metric(scores, judge, interpolation="11-point"), "interpolation"),
+        (noisy_metric(scores.round(), judge, ties="expected"), "ties"),
+        (noisy_metric(scores, judge, prevalence=0.1), "prevalence"),
+    ):
+        for compute in (metric.noisy_interval, lambda metric=metric: metric.prediction_powered_interval(metric)):
+            with pytest.raises(ValueError, match=f"`{name}`"):
+                compute()
+
+
+def test_queries_with_human_labels_in_any_order():
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.randn(60, 8, generator=generator)
+    truth = (torch.rand(60, 8, generator=generator) < 0.3).long()
+    judge_labels = torch.where(torch.rand(60, 8, generator=generator) < 0.1, 1 - truth, truth)
+    chosen = torch.randperm(60, generator=generator)[:25]
+    for make in (RetrievalMAP, partial(RetrievalPrecision, top_k=3)):
+        human, judge = make(), make()
+        for metric, queries, labels in ((human, chosen, truth), (judge, torch.arange(60).flip(0), judge_labels)):
+            indexes = queries.repeat_interleave(8) + 100
+            metric.update(scores[queries].flatten(), labels[queries].flatten(), indexes)
+        found = human.prediction_powered_interval(judge)
+        values = torch.full((60,), torch.nan, dtype=torch.float64)
+        queries, own = human.per_query()
+        values[queries - 100] = own.double()
+        wanted = prediction_powered_mean_interval(values, judge.per_query()[1].double())
+        for name in ("low", "estimate", "high", "human_low", "judge_weight"):
+            assert float(getattr(found, name)) == pytest.approx(float(getattr(wanted, name)), rel=SINGLE)
+        with pytest.raises(ValueError, match=r"`judge` must .*all queries"):
+            judge.prediction_powered_interval(human)
+    for make, message in (
+        (partial(RetrievalMAP, "skip"), "empty_target_action"),
+        (partial(RetrievalMAP, aggregation="median"), "aggregation"),
+        (partial(RetrievalMAP, top_k=[1, 2]), "top_k"),
+    ):
+        metric = make()
+        metric.update(scores, truth * (torch.arange(60)[:, None] > 3))
+        with pytest.raises(ValueError, match=f"`{message}`"):
+            metric.prediction_powered_interval(metric)
+    metric = RetrievalMAP()
+    metric.update(scores, truth, groups=torch.arange(60))
+    with pytest.raises(ValueError, match="`groups` cannot be combined"):
+        metric.prediction_powered_interval(metric)
 
 
 def judged(n=600, labeled=150, errors=0.1, seed=1):

@@ -32,11 +32,13 @@ ITEMS = {
         "validate_args",
     ),
     *("num_classes", "num_labels", "min_precision", "min_recall", "suspicious_labels"),
+    *("noisy_interval", "prediction_powered_interval"),
 }
 QUERIES = {
     *("aggregation", "empty_target_action", "ignore_index", "missing_queries", "relevance_level"),
     *("indexes", "preds", "target", "adaptive_k", "max_k", "measure", "min_precision", "convention", "curve", "k"),
     *("max_fpr", "per_query", "top_k", "similarity", "relevance", "evaluate", "chance_test"),
+    "prediction_powered_interval",
 }
 IMAGES = {
     *("average", "box_format", "class_metrics", "class_names", "coco_to_tm", "confusion_matrix", "convention"),

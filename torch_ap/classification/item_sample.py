@@ -29,7 +29,9 @@ from torch_ap.inference.comparison import compare_averages, compare_curves
 from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k
 from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
+from torch_ap.inference.label_noise import interval_of_noisy_items
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
+from torch_ap.inference.prediction_powered import PredictionPoweredInterval, interval_of_judged_items
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 
@@ -112,13 +114,11 @@ class ItemSample(Sample):
         """Whether the value is AP@k of one ranking."""
         return isinstance(self.settings.convention.top_k, int) and self.settings.inputs.width is None
 
-    def _interval_at_k(
-        self, confidence_level: float, method: str | None, resampling: Resampling, *, warn: bool = True
-    ) -> Interval:
+    def _interval_at_k(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of AP@k of one ranking."""
         k, denominator = self._validate_cut(method, ("dirichlet",))
         level = checks.open_fraction("confidence_level", confidence_level)
-        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling, warn=warn)
+        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling)
 
     def _validate_cut(self, method: str | None, methods: Sequence[str], *curves: HitCurve) -> tuple[int, Any]:
         """Return k and the denominator of AP@k, or raise ValueError for what has no interval at k."""
@@ -158,8 +158,6 @@ class ItemSample(Sample):
         value = settings.value(self.curve, self.dtype, warn=False)
         tied = segments.total((self.curve.items > 1).to(torch.int64), self.curve.offsets) > 0
         has_interval = settings.convention.ties == "grouped" or not bool(tied.any())
-        if self._is_cut and has_interval:  # loggers call this in every epoch
-            return replace(self._interval_at_k(confidence_level, method, resampling, warn=False), estimate=value)
         if has_interval or settings.averages:
             return replace(self.interval(confidence_level, method, resampling), estimate=value)
         if bool(tied.all()):
@@ -217,6 +215,34 @@ class ItemSample(Sample):
         options = TopSettings(k, "average_precision", denominator, level, method or "dirichlet", resampling)
         scores = batches[0].scores[is_counted], batches[1].scores[is_counted]
         return compare_curves_at_k(curves, scores, batches[0].target[is_counted] == 1, options)
+
+    def noisy_interval(
+        self, false_positive_rate: float, false_negative_rate: float, confidence_level: float
+    ) -> Interval:
+        """Return the interval of the AP of the true labels of one ranking."""
+        batch = self._plain_items("an interval under label noise")
+        is_counted = counted_items(batch.target)
+        rates = false_positive_rate, false_negative_rate
+        return interval_of_noisy_items(batch.scores[is_counted], batch.target[is_counted], *rates, confidence_level)
+
+    def judged_interval(self, judge: "ItemSample", confidence_level: float) -> PredictionPoweredInterval:
+        """Return the interval of the AP of one ranking under human labels."""
+        own, judged = (x._plain_items("a prediction-powered interval") for x in (self, judge))
+        if not torch.equal(own.scores, judged.scores):
+            raise ValueError("`judge` must have been updated with the same scores in the same order")
+        if not bool(counted_items(judged.target).all()):
+            raise ValueError("`judge` must have a label of each item, 0 or 1, but it ignores some")
+        return interval_of_judged_items(own.scores, own.target, segments.as_float64(judged.target), confidence_level)
+
+    def _plain_items(self, what: str) -> Batch:
+        """Return the items of one ranking, or raise ValueError for what has no interval of pseudo-labels."""
+        self._require_sample_prevalence(what)
+        if self.batch is None:
+            raise ValueError(f"`thresholds` and `bins` must be None for {what}, which needs the items")
+        if self.batch.groups is not None:
+            raise ValueError(f"`groups` cannot be combined with {what}")
+        check_comparison(self.settings.convention, "influence", self.curve)
+        return self.batch
 
     def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the items
         """Return the contributions of the items to the AP of one ranking, or to an average."""
@@ -309,6 +335,39 @@ def confidence_interval(
     options: dict[str, Any] = {"design": design, "sampling_weights": sampling_weights}
     options |= {"simultaneous": simultaneous, "first_look": first_look}
     return interval_of(self, confidence_level, method, resampling, **options)
+
+
+def noisy_interval(
+    self: "RankingMetric",
+    *,
+    false_positive_rate: float = 0.0,
+    false_negative_rate: float = 0.0,
+    confidence_level: float = 0.95,
+) -> Interval:
+    """Return the AP of the true labels, from targets that were flipped with known rates, with its interval.
+
+    The state contains the noisy targets, so ``compute()`` returns another value. See
+    :func:`torch_ap.inference.noisy_average_precision_interval` for the formula, the coverage and the limits.
+
+    Args:
+        false_positive_rate, false_negative_rate, confidence_level: as there.
+
+    Raises:
+        TypeError, ValueError: for invalid rates; for weights, groups, counts per threshold, and conventions other than
+            plain AP.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import BinaryAveragePrecision
+        >>> metric = BinaryAveragePrecision()
+        >>> metric.update(torch.arange(40, 0, -1.0), torch.tensor([1, 1, 0, 1] * 5 + [0] * 20))
+        >>> found = metric.noisy_interval(false_negative_rate=0.1)
+        >>> [round(float(x), 3) for x in (metric.compute(), found.low, found.estimate, found.high)]
+        [0.804, 0.41, 0.872, 0.985]
+    """
+    with self._all_ranks():
+        sample: ItemSample = self._sample()
+        return sample.noisy_interval(false_positive_rate, false_negative_rate, confidence_level).to(self.device)
 
 
 @renamed_keywords(batch="chunk_size")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torchmetrics import Metric
 
+from torch_ap.classification import item_sample
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import (
@@ -21,6 +22,7 @@ from torch_ap.core.base.options import (
 )
 from torch_ap.core.items.settings import average_precision_settings
 from torch_ap.curves.record import Curve
+from torch_ap.inference import metric
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -79,6 +81,9 @@ class BinaryAveragePrecision(ItemMetric):
         >>> metric.compute()
         tensor(0.8333)
     """
+
+    noisy_interval = item_sample.noisy_interval
+    prediction_powered_interval = metric.prediction_powered_interval
 
     @with_keywords_of(average_precision_settings, open_ended=True)
     def __init__(

@@ -12,11 +12,11 @@ from torch_ap.inference import BestSystem
 _NUMBERS = ("value", "corrected", "optimism", "low", "high")
 
 
-def check_options(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Raise ValueError for an option that cannot be combined with ``--best``."""
+def check_options(args: argparse.Namespace, names: Sequence[str], option: str = "--best") -> None:
+    """Raise ValueError for an option that cannot be combined with ``option``."""
     for name in names:
         if getattr(args, name) not in (None, False):
-            raise ValueError(f"{option_of(name)} has no meaning with --best")
+            raise ValueError(f"{option_of(name)} has no meaning with {option}")
 
 
 class BestReport(Report):

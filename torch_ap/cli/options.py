@@ -189,6 +189,7 @@ def add_trec(subparsers: Subparsers) -> None:
         "  torch-ap trec qrels.txt bm25.run dense.run -m map -m P@10 --compare\n"
         "  torch-ap trec qrels.txt run.txt.gz -m map@100 --per-query --csv > queries.csv\n"
         "  torch-ap trec qrels.txt run.txt -m map --interval --report run.html\n"
+        "  torch-ap trec human.qrels run.txt -m map --judge model.qrels\n"
         "  retrieve | torch-ap trec qrels.txt - -m recip_rank --json",
     )
     parser.option("qrels", f"judgements: {QRELS_FORM}; - for standard input", metavar="QRELS")
@@ -211,10 +212,15 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("--chance-test", text)
     text = "lines `query cluster`: queries of a topic or user may depend on each other in intervals and comparisons"
     parser.option("--cluster", text, metavar="FILE")
+    text = (
+        "judgements of a judge, such as a language model, of all queries of one run, where QRELS has human judgements "
+        "of a random sample of them: the means under human judgements, their intervals, and those of the humans alone"
+    )
+    parser.option("--judge", text, metavar="FILE")
     parser.report_path("the first measure of a run, or with --compare of two runs")
     resamples = "flips of the randomization test, resamples of the interval, and random orders"
     users = ("compare", "interval", "report")
-    parser.resampling(10_000, resamples, *users, others=("fail_below", "best"), tests=("chance_test",))
+    parser.resampling(10_000, resamples, *users, others=("fail_below", "best", "judge"), tests=("chance_test",))
     parser.gates("compare")
     parser.flag("--allow-empty", "accept a run without documents")
 

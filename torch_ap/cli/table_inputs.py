@@ -23,8 +23,8 @@ ALL = "all"  # name of the mean in a table of values
 
 
 _WITHOUT_LABELS = (
-    "baseline", "group", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
-    "fail_below", "chance_test", "ties", "suspicious_labels",
+    "baseline", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
+    "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level",
 )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def _check_options(args: argparse.Namespace) -> None:
         (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
-        (grouped, ("suspicious_labels",), "with --group"),
+        (grouped, ("suspicious_labels", "false_positive_rate", "false_negative_rate"), "with --group"),
         (args.weights is not None, ("sampling_weights",), "with --weights"),
         (args.bins is not None or args.exact or args.best, ("chance_test", *LABELS), "with --bins, --exact and --best"),
         (args.judge is not None, ("false_positive_rate", "false_negative_rate"), "with --judge"),

@@ -42,7 +42,7 @@ _CHANCE_TEST = (
 _JUDGE = (
     "labels of a judge, such as a language model, or its probabilities, for all rows. --target may then be empty, and "
     "has human labels of a random sample of the rows: ap under human labels, its interval, and that of the human "
-    "labels alone"
+    "labels alone. With --group the means over the groups, a random sample of which has human labels of all rows"
 )
 _RESAMPLES = "resamples of measures whose interval has no formula: interpolated ap, --prevalence, --sampling-weights"
 _BINS = (

@@ -61,7 +61,7 @@ class TableReport(Report):
             "human_high": high,
             "judge_weight": "weight of judge",
         }
-        self._kind, self._kinds = ("class", "classes") if args.group is None else ("group", "groups")
+        self._kind, self._kinds = ("class", "classes") if getattr(args, "group", None) is None else ("group", "groups")
 
     def parts(self) -> Iterator[Part]:
         """Yield the tables of measures, comparisons, and groups or classes; then the reasons."""
@@ -70,7 +70,7 @@ class TableReport(Report):
         columns = list(self._first.numbers)
         formats = [_FORMATS.get(x, ".4f" if columns[0] == "value" else ".6f") for x in columns]
         cells = [(name, *map(number, x.numbers.values(), formats)) for name, x in results.items()]
-        title = f"{file_name(args.file)}: {counts}; {self._convention}"
+        title = f"{file_name(self._facts['file'])}: {counts}; {self._convention}"
         yield Table([("measure", *self._with_heads(columns)), *cells], title=title)
         if self._first.compared:
             _, *columns = self._first.compared

@@ -34,6 +34,7 @@ from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 _ALL = "all"
 _STANDARD_INPUT = "-"
 
+_OTHER_OUTPUTS = ("compare", "interval", "chance_test", "report", "per_query", "fail_below")
 _OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common queries"
 
 
@@ -48,12 +49,16 @@ def run(args: argparse.Namespace) -> int:
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two runs")
     if args.best:
-        check_options(args, ("compare", "interval", "chance_test", "report", "per_query", "fail_below"))
+        check_options(args, _OTHER_OUTPUTS)
         if len(args.runs) < 2:
             raise ValueError("--best takes at least two runs")
+    if args.judge is not None:
+        check_options(args, (*_OTHER_OUTPUTS, "best", "cluster"), "--judge")
+        if len(args.runs) > 1:
+            raise ValueError(f"--judge takes one run, got {len(args.runs)}")
     if args.report is not None and len(args.runs) > 1 + args.compare:
         raise ValueError(f"--report takes one run, or two with --compare, got {len(args.runs)}")
-    if [args.qrels, *args.runs].count(_STANDARD_INPUT) > 1:
+    if [args.qrels, args.judge, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
     args.clusters = None if args.cluster is None else compare_runs.read_clusters(args.cluster)
     if args.clusters is not None and args.report is not None:
@@ -66,6 +71,14 @@ def run(args: argparse.Namespace) -> int:
     results = {name: x.results for name, x in runs.items()}
     if args.best:
         best_of_runs(args, results).write(args.form)
+        return 0
+    if args.judge is not None:
+        from torch_ap.cli.table_labels import judged_run  # imports the readers of tables
+
+        with Bar(args.judge) as bar:
+            judgements = read_qrels(args.judge, progress=bar)
+        by_judge, _ = _measure(args, judgements, args.runs[0], measures)
+        judged_run(args, results[names[0]], by_judge.results).write(args.form)
         return 0
     output = _TrecReport(args, measures, results, judged)
     for text in _notes(args, qrels, measures, list(runs.values()), output):

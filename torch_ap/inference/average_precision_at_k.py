@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.messages import warn_caller
+from torch_ap.core.base.messages import warn_of_reason
 from torch_ap.core.base.options import Denominator
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.convention import Convention
@@ -93,8 +93,6 @@ def interval_at_k_of_curve(
     denominator: Denominator,
     confidence_level: float,
     resampling: Resampling,
-    *,
-    warn: bool = True,
 ) -> Interval:
     """Return the interval of the curve of one ranking as :func:`average_precision_at_k_interval`."""
     estimate = Convention(top_k=k, denominator=denominator, ties="grouped")(curve)
@@ -103,17 +101,16 @@ def interval_at_k_of_curve(
     found = first_interval(Interval(estimate, nan, nan, nan, confidence_level, "dirichlet", "iid", reason))
     if not int(curve.m):
         return found
-    reason = few_hits_reason([curve], k, warn=warn)
+    reason = few_hits_reason([curve], k)
     measure = partial(average_precision_in_top_share, denominator=denominator)
     return ends_by_weights(replace(found, reason=reason), curve, k, measure, resampling)
 
 
-def few_hits_reason(curves: Sequence[HitCurve], k: int, *, warn: bool = True) -> str:
+def few_hits_reason(curves: Sequence[HitCurve], k: int) -> str:
     """Warn if a ranking has few hits in its top k, and return the reason; "" for enough hits."""
     hits = min(float(hits_at(curve, segments.as_float64(curve.m).new_tensor([k]))[0]) for curve in curves)
     if hits >= MIN_MEASURED:
         return ""
     reason = f"{hits:g} hits in the top {k}: the coverage is measured from {MIN_MEASURED} on"
-    if warn:
-        warn_caller(f"`top_k`: {reason}", UserWarning)
+    warn_of_reason("top_k", reason)
     return reason

@@ -47,7 +47,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
+from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_of_reason
 from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
@@ -184,7 +184,7 @@ def few_groups_reason(hit_groups: Tensor, members: str = "hits") -> str:
         return ""
     where = f"{len(few)} of {len(hit_groups)} rankings: " if hit_groups.numel() > 1 else ""
     reason = f"{where}{int(few.min())} groups with {members}, but coverage is measured from {MEASURED_FROM} on"
-    warn_caller(f"`groups`: {reason}", UserWarning)
+    warn_of_reason("groups", reason)
     return reason
 
 

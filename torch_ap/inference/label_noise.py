@@ -63,15 +63,23 @@ def noisy_average_precision_interval(
         >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high)]
         [0.41, 0.872, 0.985]
     """
+    batch = ClassificationInputs().validate_now(preds, target)
+    rates = false_positive_rate, false_negative_rate
+    return interval_of_noisy_items(batch.scores, batch.target, *rates, confidence_level)
+
+
+def interval_of_noisy_items(
+    scores: Tensor, target: Tensor, false_positive_rate: float, false_negative_rate: float, confidence_level: float
+) -> Interval:
+    """Return :func:`noisy_average_precision_interval` of validated items."""
     alpha, beta = false_positive_rate, false_negative_rate
     for name, rate in (("false_positive_rate", alpha), ("false_negative_rate", beta)):
         checks.fraction(name, rate)
     if alpha + beta >= 1:
         raise_invalid("false_positive_rate", f"must be below 1 - `false_negative_rate`, {1 - beta:g}", alpha)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    batch = ClassificationInputs().validate_now(preds, target)
-    labels = (segments.as_float64(batch.target) - alpha) / (1 - alpha - beta)
-    ap = average_precision_of_pseudo_labels(batch.scores, labels)
+    labels = (segments.as_float64(target) - alpha) / (1 - alpha - beta)
+    ap = average_precision_of_pseudo_labels(scores, labels)
     nan = torch.full_like(ap.total, torch.nan)
     settings = (confidence_level, _METHOD, "iid")
     if not float(ap.total) > _LEAST_HITS * float(sum_of_squared_deviations(labels).sqrt()):

@@ -15,9 +15,10 @@ from torch import Generator, Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import raise_invalid, without_reasons
 from torch_ap.core.metric.state import check_class, check_settings, named_values
 from torch_ap.inference.contributions import Contributions
+from torch_ap.inference.prediction_powered import PredictionPoweredInterval
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 
@@ -63,6 +64,10 @@ class Sample(ABC):
 
     def contributions(self, resampling: Resampling) -> Contributions:
         """Return the contributions of the units to the value, for the selection of the best of several systems."""
+        raise NotImplementedError
+
+    def judged_interval(self, judge: Any, confidence_level: float) -> PredictionPoweredInterval:
+        """Return the interval of the value under human labels, from the same scores with the labels of a judge."""
         raise NotImplementedError
 
     def units(self) -> Mapping[str, Tensor]:
@@ -164,6 +169,52 @@ def compare(
     return comparison_of(self, other, confidence_level, method, resampling)
 
 
+def prediction_powered_interval(
+    self: "RankingMetric", judge: "RankingMetric", *, confidence_level: float = 0.95
+) -> PredictionPoweredInterval:
+    """Return the value under human labels, which few items or queries have, from the labels of a judge for all.
+
+    This metric has human labels of a random sample: items without one have ``ignore_index`` as their target, and
+    queries without human labels are left out. The estimand is the limit of the value under human labels as items are
+    added, or its mean over the population of queries. The formulas are in
+    :mod:`torch_ap.inference.prediction_powered`.
+
+    Args:
+        judge: a metric of the same class and settings, updated with the same scores and the labels of the judge as
+            targets: of all items in the same order, or of all queries with the same ``indexes``. For probabilities of
+            a judge use :func:`torch_ap.inference.prediction_powered_average_precision_interval`.
+        confidence_level: nominal coverage, in (0, 1).
+
+    Returns:
+        :class:`torch_ap.inference.PredictionPoweredInterval` on the metric's device, with the interval of the human
+        labels alone; NaN ends with a reason where these have no interval. The coverage, and the numbers of labels with
+        a reason, are those of :func:`torch_ap.inference.prediction_powered_average_precision_interval` for items, and
+        of :func:`torch_ap.inference.prediction_powered_mean_interval` for queries.
+
+    Raises:
+        TypeError, ValueError: if ``judge`` is not such a metric, or lacks a label; for groups, weights, counts per
+            threshold, and conventions other than plain AP for items; for an ``aggregation`` other than "mean", several
+            k, or undefined queries that are left out.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap import RetrievalMAP
+        >>> human, judge = RetrievalMAP(), RetrievalMAP()
+        >>> preds = torch.tensor([[0.9, 0.5, 0.1]]).repeat(80, 1)
+        >>> targets = torch.eye(3).long()[torch.arange(80) % 5 % 3]
+        >>> indexes = torch.arange(80).repeat_interleave(3)
+        >>> judge.update(preds.flatten(), targets.flatten(), indexes)
+        >>> human.update(preds[:20].flatten(), targets[:20].flatten(), indexes[:60])
+        >>> found = human.prediction_powered_interval(judge)
+        >>> [round(float(x), 3) for x in (found.low, found.estimate, found.high, found.human_low, found.human_high)]
+        [0.598, 0.667, 0.729, 0.525, 0.784]
+    """
+    check_comparable(self, judge, "judge")
+    with self._all_ranks(), judge._all_ranks():
+        interval: PredictionPoweredInterval = self._sample().judged_interval(judge._sample(), confidence_level)
+        return interval.to(self.device)
+
+
 def chance_level(self: "RankingMetric") -> Tensor:
     """Return the chance level: the mean of the value over all orders of the items, with the same labels.
 
@@ -220,7 +271,8 @@ def summary(
         that is corrected for a bias adds "_bias". "_chance" is absent if there is no chance level. With
         ``average="none"`` each class has its names: "ap_0", "ap_0_low" and so on; with a list as ``top_k`` each k:
         "map_5", "map_5_low". The ends are NaN if no interval exists, for example for a ranking with tied scores that
-        ``ties`` does not group.
+        ``ties`` does not group. A doubtful interval, such as of few groups, raises no warning here: ``reason`` of
+        :meth:`confidence_interval` has the cause.
 
     Raises:
         TypeError, ValueError: for the errors of :meth:`confidence_interval` that do not depend on the scores, and for
@@ -242,7 +294,8 @@ def summary(
         raise_invalid("prefix", "must not be empty, because it is the name of the value", prefix)
     with self._all_ranks():
         sample = self._sample()
-        interval = sample.interval_of_value(confidence_level, method, resampling)
+        with without_reasons():
+            interval = sample.interval_of_value(confidence_level, method, resampling)
         columns = {"": interval.estimate, "_low": interval.low, "_high": interval.high}
         if interval.bias is not None:
             columns["_bias"] = interval.bias
@@ -278,13 +331,13 @@ def comparison_of(
         return comparison.to(metric.device)
 
 
-def check_comparable(metric: "RankingMetric", other: "RankingMetric") -> None:
+def check_comparable(metric: "RankingMetric", other: "RankingMetric", name: str = "other") -> None:
     """Raise ValueError if the other metric has another class, other settings or another device."""
-    check_class(metric, other, "other")
+    check_class(metric, other, name)
     if other.device != metric.device:
-        raise ValueError(f"`other` must be on the same device, {metric.device}, got {other.device}")
-    check_settings(metric._settings_of_value(), other._settings_of_value())
-    metric._check_identity(other.first_violation, "other")
+        raise ValueError(f"`{name}` must be on the same device, {metric.device}, got {other.device}")
+    check_settings(metric._settings_of_value(), other._settings_of_value(), name)
+    metric._check_identity(other.first_violation, name)
 
 
 def chance_level_of(metric: "RankingMetric", resampling: Resampling, **options: Any) -> Tensor:

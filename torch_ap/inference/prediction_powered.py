@@ -103,24 +103,36 @@ def prediction_powered_average_precision_interval(
         >>> [round(float(x), 3) for x in (found.human_low, found.human_high)]
         [0.506, 0.718]
     """
-    confidence_level = checks.open_fraction("confidence_level", confidence_level)
     batch = ClassificationInputs(ignore_index=_UNLABELED).validate_now(preds, target)
-    labels = _judge_labels(judge, batch.scores)
-    labeled = counted_items(batch.target)
+    return interval_of_judged_items(batch.scores, batch.target, _judge_labels(judge, batch.scores), confidence_level)
+
+
+def interval_of_judged_items(
+    scores: Tensor, target: Tensor, labels: Tensor, confidence_level: float
+) -> PredictionPoweredInterval:
+    """Return :func:`prediction_powered_average_precision_interval` of validated items.
+
+    Args:
+        scores: (N,) scores.
+        target: (N,) human labels, with the mark of ignored items for items without one.
+        labels: (N,) float64 labels of the judge.
+        confidence_level: nominal coverage.
+    """
+    confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    labeled = counted_items(target)
     if not bool(labeled.any()):
         raise ValueError("`target` must have human labels, 0 or 1, got none")
-    human = average_precision_interval(
-        batch.scores[labeled], batch.target[labeled].long(), confidence_level=confidence_level
-    )
-    hits, count = int(batch.target[labeled].sum()), int(labeled.sum())
+    human_labels = target[labeled]
+    human = average_precision_interval(scores[labeled], human_labels.long(), confidence_level=confidence_level)
+    hits, count = int(human_labels.sum()), len(human_labels)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": _METHOD, "design": "iid"}
     if not bool((human.estimate > 0) & (human.estimate < 1)) or bool(human.low.isnan()):
         nan = torch.full_like(human.estimate, torch.nan)
         reason = human.reason if bool(human.low.isnan()) else "AP of 1 under the human labels: the ends are NaN"
         return _result((human.estimate, nan, nan, nan, nan), human, reason, settings)
-    value, terms = _logit_terms(batch.scores[labeled], segments.as_float64(batch.target[labeled]))
-    everywhere, judged = _logit_terms(batch.scores, labels)
-    gap = _logit_terms(batch.scores[labeled], labels[labeled])[0] - everywhere
+    value, terms = _logit_terms(scores[labeled], segments.as_float64(human_labels))
+    everywhere, judged = _logit_terms(scores, labels)
+    gap = _logit_terms(scores[labeled], labels[labeled])[0] - everywhere
     if not bool(gap.isfinite()):  # the judge's AP is 0, 1 or NaN
         gap, judged = torch.zeros_like(gap), torch.zeros_like(judged)
     weight, variance = _combination(terms, judged, labeled)

@@ -5,7 +5,9 @@ import reprlib
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -122,3 +124,22 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+_WARNS_OF_REASONS = ContextVar("_WARNS_OF_REASONS", default=True)
+
+
+def warn_of_reason(argument: str, reason: str) -> None:
+    """Warn about an argument whose result contains the reason, unless inside :func:`without_reasons`."""
+    if _WARNS_OF_REASONS.get():
+        warn_caller(f"`{argument}`: {reason}", UserWarning)
+
+
+@contextmanager
+def without_reasons() -> Iterator[None]:
+    """Turn off :func:`warn_of_reason`, for results that a logger computes in every epoch."""
+    token = _WARNS_OF_REASONS.set(False)
+    try:
+        yield
+    finally:
+        _WARNS_OF_REASONS.reset(token)

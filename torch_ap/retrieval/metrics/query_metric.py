@@ -58,6 +58,7 @@ class QueryMetric(QueryState):
 
     confidence_interval = query_sample.confidence_interval
     compare = query_sample.compare
+    prediction_powered_interval = metric.prediction_powered_interval
     chance_level = metric.chance_level
     summary = metric.summary
 

@@ -19,6 +19,7 @@ from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.contributions import Contributions, query_contributions
 from torch_ap.inference.groups import Groups, ids_of_groups
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
+from torch_ap.inference.prediction_powered import PredictionPoweredInterval, prediction_powered_mean_interval
 from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
 from torch_ap.inference.query_chance import QueryChanceMethod, RandomLabels, check_convention
 from torch_ap.inference.record import Interval
@@ -161,6 +162,26 @@ class QuerySample(Sample):
         if self.names:
             raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
         check_mean(self.settings.aggregation, "a comparison", log_function)
+
+    def judged_interval(self, judge: "QuerySample", confidence_level: float) -> PredictionPoweredInterval:
+        """Return the interval of the mean under human labels, which some of the judge's queries have."""
+        columns = []
+        for sample in (self, judge):
+            sample._check_comparable("prediction_powered_mean_interval")
+            result = sample.settings.per_query(sample.rankings)
+            if not bool(result.counted.all()):
+                raise ValueError("`empty_target_action` must not leave out queries for a prediction-powered interval")
+            if sample.groups is not None:
+                raise ValueError("`groups` cannot be combined with a prediction-powered interval")
+            columns.append((result.queries, result.values))
+        (own, values), (queries, judged) = columns
+        order = torch.argsort(queries)
+        place = torch.searchsorted(queries[order], own)
+        if not len(queries) or not torch.equal(queries[order][place.clamp(max=len(queries) - 1)], own):
+            raise ValueError("`judge` must have been updated with all queries of this metric")
+        human = torch.full_like(judged, torch.nan)
+        human[order[place]] = values
+        return prediction_powered_mean_interval(human, judged, confidence_level=confidence_level)
 
     def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the values
         """Return the contributions of the queries to the mean."""
