@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import machine, parser, peak_memory, print_peer_head, print_peer_row, time_in_turns
-from torch_ap.functional import embedding_average_precision
+from torch_ap.functional import embedding_average_precision, retrieval_average_precision
 
 Contenders: TypeAlias = dict[str, Callable[[], object]]
 BLOCK = 1024
-COLUMNS = ["product alone", "argsort of the rows", "pytorch-metric-learning"]
+COLUMNS = ["product alone", "product and sort of the rows", "argsort of the rows", "pytorch-metric-learning"]
 
 
 def embeddings(size: int, each: int, dimensions: int = 128) -> tuple[Tensor, Tensor]:
@@ -39,7 +39,13 @@ def product(vectors: Tensor) -> None:
 
 
 def sort_rows(vectors: Tensor) -> None:
-    """Compute all similarities and sort each row."""
+    """Compute all similarities and sort each row, without the order of the items."""
+    for rows in torch.split(vectors, BLOCK):
+        (rows @ vectors.t()).numpy().sort(1)
+
+
+def argsort_rows(vectors: Tensor) -> None:
+    """Compute all similarities and the order of the items in each row."""
     for rows in torch.split(vectors, BLOCK):
         (rows @ vectors.t()).argsort(1, descending=True)
 
@@ -70,15 +76,32 @@ def print_times(sizes: list[tuple[int, int]], largest: int, rounds: int) -> None
     print_peer_head("Embeddings of 128 dimensions: processor time", "embeddings, relevant", COLUMNS)
     for size, each in sizes:
         vectors, labels = embeddings(size, each)
-        contenders: Contenders = {"torch_ap": partial(ours, vectors, labels), COLUMNS[0]: partial(product, vectors)}
+        contenders: Contenders = {
+            "torch_ap": partial(ours, vectors, labels),
+            COLUMNS[0]: partial(product, vectors),
+            COLUMNS[1]: partial(sort_rows, vectors),
+        }
         seconds = time_in_turns(contenders, rounds, time.process_time)
         if size <= largest:
             peers: Contenders = {
-                COLUMNS[1]: partial(sort_rows, vectors),
-                COLUMNS[2]: partial(metric_learning, vectors, labels),
+                COLUMNS[2]: partial(argsort_rows, vectors),
+                COLUMNS[3]: partial(metric_learning, vectors, labels),
             }
             seconds |= time_in_turns(peers, 0, time.process_time)
         print_peer_row(f"{size:,}, about {each}", seconds, COLUMNS)
+
+
+def print_rows_of_similarities(size: int, each: int, rounds: int) -> None:
+    """Print the processor time of the AP of all rows of similarities, which the user computes in blocks."""
+    vectors, labels = embeddings(size, each)
+
+    def average_precision_of_rows() -> None:
+        for rows, row_labels in zip(torch.split(vectors, BLOCK), torch.split(labels, BLOCK), strict=True):
+            retrieval_average_precision(rows @ vectors.t(), row_labels[:, None] == labels)
+
+    contenders: Contenders = {"torch_ap": average_precision_of_rows, COLUMNS[1]: partial(sort_rows, vectors)}
+    seconds = time_in_turns(contenders, rounds, time.process_time)
+    print_peer_row(f"{size:,}, about {each}: `retrieval_average_precision` of rows", seconds, COLUMNS)
 
 
 def print_memory(size: int) -> None:
@@ -95,9 +118,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(machine("torch", "numpy", "pytorch-metric-learning"))
     small = options.quick
-    print_times(
-        [(2000, 12)] if small else [(2000, 12), (12_000, 3), (12_000, 12), (12_000, 200)], 12_000, options.rounds
-    )
+    sizes = [(2000, 12), (12_000, 3), (12_000, 12), (12_000, 200), (12_000, 2000)]
+    print_times(sizes[:1] if small else sizes, 12_000, options.rounds)
+    print_rows_of_similarities(*(sizes[0] if small else sizes[-1]), options.rounds)
     print_memory(6000 if small else 60_000)
 
 

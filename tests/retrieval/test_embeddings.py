@@ -3,6 +3,7 @@
 import itertools
 import math
 import statistics
+from unittest import mock
 
 import pytest
 import torch
@@ -87,9 +88,10 @@ def assert_same(found, expected):
     denominator=st.sampled_from(["min", "relevant", "found"]),
     groups=st.booleans(),
     itself=st.booleans(),
+    sorted_share=st.sampled_from([0, 2]),
 )
 def test_every_value_is_that_of_the_whole_matrix(
-    seed, queries, items, labels, ties, similarity, denominator, groups, itself
+    seed, queries, items, labels, ties, similarity, denominator, groups, itself, sorted_share
 ):
     generator = torch.Generator().manual_seed(seed)
     q, g = (whole(size, 3, 2, generator) for size in (queries, items))
@@ -115,16 +117,18 @@ def test_every_value_is_that_of_the_whole_matrix(
     }
     if groups:
         settings |= {"query_groups": qg} | ({} if itself else {"gallery_groups": gg})
-    found = embedding_average_precision(q, None if itself else g, ql, None if itself else gl, **settings)
+    with mock.patch.object(products, "_SORTED_SHARE", sorted_share):
+        found = embedding_average_precision(q, None if itself else g, ql, None if itself else gl, **settings)
     assert_same(found.per_query, values_of_matrix(scores.round(), relevant, counts, ties, denominator))
     assert torch.equal(found.per_query["relevant"], (relevant & counts).sum(1))
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("few", [0, 12, 10**6])
+@pytest.mark.parametrize(("few", "sorted_share"), [(0, 2), (12, 2), (10**6, 2), (0, 0)])
 @pytest.mark.parametrize("room", [1, 1 << 20, 1 << 28])
-def test_no_value_depends_on_tiles_memory_or_algorithm(few, room, monkeypatch, generator):
+def test_no_value_depends_on_tiles_memory_or_algorithm(few, sorted_share, room, monkeypatch, generator):
     monkeypatch.setattr(products, "_MAX_COMPARED", few)
+    monkeypatch.setattr(products, "_SORTED_SHARE", sorted_share)
     q, g, ql, gl = drawn(21, 2500, 300, generator, values=9)
     ql[3] = -1
     found = embedding_average_precision(

@@ -20,7 +20,7 @@ from torch_ap.core.base.progress import progress_bar
 from torch_ap.core.measures import average_precision, averaging, counts
 from torch_ap.core.measures.convention import Convention, query_convention
 from torch_ap.core.metric.exchange import Ranks
-from torch_ap.core.ranking import order, products
+from torch_ap.core.ranking import hit_curve, order, products
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.products import TileRanks
 from torch_ap.inference.record import Result
@@ -81,18 +81,19 @@ class EmbeddingMeasures:
     def __call__(self, curve: HitCurve) -> dict[str, Tensor]:
         """Return values by name, (S,) or (S, K) float64, NaN if nothing is relevant, and the numbers of items."""
         ties = self.full_ranking.ties or "grouped"
+        top = hit_curve.top(curve, max(self.k))
 
         def stack_ranks(measure: Callable[[int], Tensor]) -> Tensor:
             return torch.stack([measure(k) for k in self.k], 1)
 
         return {
             "map": self.full_ranking(curve),
-            "map_at_k": torch.stack([convention(curve) for convention in self.at_k], 1),
+            "map_at_k": torch.stack([convention(top) for convention in self.at_k], 1),
             "map_at_r": average_precision.average_precision(curve, ties=ties, top_k="relevant", denominator="relevant"),
-            "precision_at_k": stack_ranks(lambda k: AtRank("precision", k, ties=ties)(curve)),
-            "recall_at_k": stack_ranks(lambda k: AtRank("recall", k, ties=ties)(curve)),
+            "precision_at_k": stack_ranks(lambda k: AtRank("precision", k, ties=ties)(top)),
+            "recall_at_k": stack_ranks(lambda k: AtRank("recall", k, ties=ties)(top)),
             "r_precision": counts.r_precision(curve, ties=ties),
-            "cmc": stack_ranks(lambda k: FirstHit("hit_rate", k, ties)(curve)),
+            "cmc": stack_ranks(lambda k: FirstHit("hit_rate", k, ties)(top)),
             "mrr": FirstHit("reciprocal_rank", None, ties)(curve),
             "relevant": curve.m,
             "items": curve.n,

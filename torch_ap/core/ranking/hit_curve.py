@@ -110,7 +110,8 @@ class HitCurve:
         hits, items, hits_above, items_above, offsets, n, m = (
             x.numpy() for x in (self.hits, self.items, self.hits_above, self.items_above, self.offsets, self.n, self.m)
         )
-        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m, self.untied, None, False, self.parts)
+        seen: Any = None if self.seen is None else self.seen.numpy()
+        fields: Any = (hits, items, hits_above, items_above, None, offsets, n, m, self.untied, seen, False, self.parts)
         return HitCurve(*fields)
 
     @property
@@ -241,10 +242,10 @@ def at_prevalence(curve: HitCurve, prevalence: float) -> HitCurve:
 
 
 def top(curve: HitCurve, count: int) -> HitCurve:
-    """Return one ranking with the tie groups that begin in its top ``count`` items; ``n`` and ``m`` remain."""
-    entries = int((curve.items_above < count).sum())
-    offsets = curve.offsets.new_tensor([0, entries])
-    return HitCurve(**_select_entries(curve, slice(entries)), offsets=offsets, n=curve.n, m=curve.m)
+    """Return the tie groups that begin in the top ``count`` items of each ranking; ``n`` and ``m`` remain."""
+    entries = segments.flag_places(curve.items_above < count)
+    offsets = torch.searchsorted(entries, curve.offsets)
+    return HitCurve(**_select_entries(curve, entries), offsets=offsets, n=curve.n, m=curve.m, seen=curve.hits_seen)
 
 
 def with_relevant(curve: HitCurve, num_relevant: Sequence[int]) -> HitCurve:

@@ -47,18 +47,21 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
     return _curves_by_hits(table, segments.pick(scores, torch.from_numpy(places)), row, lengths, m)
 
 
-def from_table(scores: Tensor, relevant: Tensor) -> HitCurve:
+def from_table(scores: Tensor, relevant: Tensor, lengths: Array | None = None) -> HitCurve:
     """Return the curves of the rows of a table.
 
     Args:
         scores: (S, W) on CPU, contiguous, no NaN.
         relevant: (S, W) bool, contiguous.
+        lengths: (S,) int64, the items of each row, if some are ignored, whose score is the lowest and which are not
+            relevant.
     """
-    curve = few_items.rankings(scores.view(-1), relevant.view(-1), np.arange(len(scores) + 1) * scores.shape[1])
-    if curve is not None:
-        return curve
+    if lengths is None:
+        curve = few_items.rankings(scores.view(-1), relevant.view(-1), np.arange(len(scores) + 1) * scores.shape[1])
+        if curve is not None:
+            return curve
+        lengths = np.full(len(scores), scores.shape[1], np.int64)
     table, flags = order.sortable(scores).numpy(), relevant.numpy()
-    lengths = np.full(len(table), table.shape[1], np.int64)
     if _is_packed(table, flags, len(table)):
         return _curves_by_packing(table, flags, lengths, scores.dtype)
     places = flags.ravel().nonzero()[0]
@@ -122,9 +125,10 @@ def _curve(
     lengths: Array,
     m: Tensor | None,
 ) -> HitCurve:
-    """Return the curves; the padding of a row is excluded from groups that tie with it."""
+    """Return the curves; the padding of a row is excluded from the last group, the only one that can tie with it."""
     if len(lengths) and lengths.min() < table.shape[1]:
-        cumulative = np.minimum(cumulative, np.repeat(lengths, counts))
+        last = segments.from_counts(counts)[1:][counts > 0] - 1
+        cumulative[last] = np.minimum(cumulative[last], lengths[counts > 0])
     return tie_groups.curve_from_groups(hits, above, cumulative, counts, score, lengths, m)
 
 

@@ -2,26 +2,28 @@
 
 Hit curves of rankings whose score matrix does not fit in memory: the matrix is computed and counted tile by tile.
 
-The relevant items of a row are few. Their scores are read first; then the other items of each tile are counted above
+If the relevant items of a row are few, their scores are read first; then the other items of each tile are counted above
 each of these scores. Counts of tiles are added in any order, so each process can count its own tiles. Each score is
 read only once, as the score of a relevant item or of another item. No result therefore depends on a product being
 reproducible to the last bit.
 
-| relevant items of a row | count of a tile on CPU |
+| relevant items of a row | count on CPU |
 |---|---|
-| few | each is compared with the whole row |
-| more | the row is sorted by itself, and searched |
+| few | each is compared with the whole row of a tile |
+| more | the row of a tile is sorted by itself, and searched |
+| at least one of 32, in one process | the whole row is sorted with the relevance of its items |
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.ranking import order, segments
+from torch_ap.core.ranking import hit_curve, many_rankings, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 
@@ -29,6 +31,7 @@ WIDTH = 1024  # the number of columns of a tile is a multiple of WIDTH
 BYTES_OF_A_HIT = 256  # in the arrays of one span
 _MAX_COMPARED = 16  # relevant items; comparing more takes longer than a sort
 _MAX_COMPARED_ON_DEVICE = 64
+_SORTED_SHARE = 1 / 32  # relevant or ignored pairs; from this share on, sorting whole rows is faster in as much memory
 _TILES_SORTED_AT_ONCE = 16  # with one search for all of them
 _ROWS_AT_ONCE = 16  # rows whose flags stay in cache
 _WORDS = 128  # words of eight flags: sums of up to 255 flags stay in their bytes
@@ -102,7 +105,7 @@ def curve_from_tiles(
     """
     blocks = [_Rows(matrix, rows, 0 if ranks else room) for rows in order.blocks(span, matrix.tile[0]) or [span]]
     if ranks is None:
-        return _curve(*_concatenate_columns(pool_map(_Rows.hits_and_misses, blocks)))
+        return hit_curve.join(pool_map(_Rows.curve, blocks))
     hit_scores, m, n = ranks.attempt(lambda: _concatenate_columns(pool_map(_Rows.hits, blocks)))
     gathered = ranks.gather_unequal(hit_scores.t())
 
@@ -136,6 +139,38 @@ class _Rows:
         self._columns = order.blocks(slice(0, matrix.shape[1]), matrix.tile[1])
         self._stored_tiles: dict[int, Tensor] = {}
 
+    @cached_property
+    def _pairs(self) -> list[Pairs | None]:
+        """The pairs of each tile."""
+        return [self._matrix.pairs(self._rows, columns) for columns in self._columns]
+
+    def curve(self) -> HitCurve:
+        """Return the hit curves of the rows."""
+        pairs = [x for x in self._pairs if x is not None]
+        items = (self._rows.stop - self._rows.start) * self._matrix.shape[1]
+        if pairs and pairs[0].row.is_cpu and sum(len(x.row) for x in pairs) >= _SORTED_SHARE * items:
+            return self._sorted_curve()
+        hits = self.hits()
+        return _curve(*hits, *self.misses(hits[0]))
+
+    def _sorted_curve(self) -> HitCurve:
+        """Return the hit curves by sorting the whole rows; ignored items are last, beyond the length of their row."""
+        size, width = self._rows.stop - self._rows.start, self._matrix.shape[1]
+        tiles = [self._matrix.scores(self._rows, columns)[:size].numpy() for columns in self._columns]
+        parts = [tile[:, : span.stop - span.start] for tile, span in zip(tiles, self._columns, strict=True)]
+        scores = np.concatenate(parts, 1)
+        flags, lowest, ignored = np.zeros(scores.size, bool), scores.min(), np.zeros(size, np.int64)
+        for columns, pairs in zip(self._columns, self._pairs, strict=True):
+            if pairs is None:
+                continue
+            places, relevant = (pairs.row * width + (pairs.column + columns.start)).numpy(), pairs.relevant.numpy()
+            flags[places] = relevant
+            others = np.flatnonzero(~relevant)
+            scores.reshape(-1)[places[others]] = lowest
+            ignored += np.bincount(pairs.row.numpy()[others], minlength=size)
+        hits = torch.from_numpy(flags).view(size, width)
+        return many_rankings.from_table(torch.from_numpy(scores), hits, width - ignored)
+
     def hits(self) -> tuple[Tensor, Tensor, Tensor]:
         """Read the relevant items.
 
@@ -144,8 +179,7 @@ class _Rows:
             items that are not ignored.
         """
         size, pairs_of_tiles, scores = self._rows.stop - self._rows.start, [], []
-        for columns in self._columns:
-            pairs = self._matrix.pairs(self._rows, columns)
+        for columns, pairs in zip(self._columns, self._pairs, strict=True):
             if pairs is None:
                 continue
             tile = self._matrix.scores(self._rows, columns)
@@ -167,29 +201,25 @@ class _Rows:
         m = segments.count(row, size)
         return _as_rows(torch.cat(scores)[relevant], row, m), m, n
 
-    def hits_and_misses(self) -> tuple[Tensor, ...]:
-        """Return the results of :meth:`hits`, and of :meth:`misses` for their scores."""
-        hits = self.hits()
-        return *hits, *self.misses(hits[0])
-
     def misses(self, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """Count the items that are neither relevant nor ignored above, and tied with, (b, M) wanted scores: int64."""
         above = torch.zeros(wanted.shape, dtype=torch.int64, device=wanted.device)
         at_least = torch.zeros_like(above)
         batch_size = 1 if wanted.shape[1] <= _MAX_COMPARED else _TILES_SORTED_AT_ONCE
-        for start in range(0, len(self._columns) if wanted.shape[1] else 0, batch_size):
-            parts = [self._misses(columns)[: len(wanted)] for columns in self._columns[start : start + batch_size]]
+        tiles = list(zip(self._columns, self._pairs, strict=True)) if wanted.shape[1] else []
+        for batch in order.blocks(slice(0, len(tiles)), batch_size):
+            parts = [self._misses(*tile)[: len(wanted)] for tile in tiles[batch]]
             counts = _count_at_scores(parts[0] if len(parts) == 1 else torch.cat(parts, 1), wanted)
             above += counts[0]
             at_least += counts[1]
         return above, at_least - above
 
-    def _misses(self, columns: slice) -> Tensor:
+    def _misses(self, columns: slice, pairs: Pairs | None) -> Tensor:
         """Return a tile with -inf for the pairs that are relevant or ignored."""
         tile = self._stored_tiles.pop(columns.start, None)
         if tile is not None:
             return tile
-        tile, pairs = self._matrix.scores(self._rows, columns), self._matrix.pairs(self._rows, columns)
+        tile = self._matrix.scores(self._rows, columns)
         return tile if pairs is None else _mask_pairs(tile, pairs)
 
 
