@@ -164,6 +164,18 @@ def test_a_limit_keeps_the_first_rows_and_all_counts():
     assert "2 of 6 suspicious labels" in two._repr_html_()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@each("case", ["coco", "voc", "ultralytics", "lvis"])
+def test_a_limit_leaves_out_only_smaller_changes(case):
+    new, draw, _ = CASES[case]
+    for seed in range(8):
+        metric = updated(new(), *draw(seed))
+        every = metric.suspicious_labels(**SEARCH).table["change"]
+        for limit in (1, 4):
+            some = metric.suspicious_labels(**SEARCH | {"limit": limit}).table["change"]
+            assert some.tolist() == pytest.approx(every[:limit].tolist(), abs=REORDERED, nan_ok=True), (seed, limit)
+
+
 def test_the_default_threshold_is_the_best_f1_of_each_class():
     preds, target = random_scene(3, images=30, classes=3)
     metric = updated(MeanAveragePrecision("xywh"), preds, target)

@@ -216,6 +216,7 @@ def _svg_of(picture: Picture, number: int) -> str:
     """
     try:
         import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("a report in HTML needs matplotlib: pip install matplotlib (extra `plot`)") from error
@@ -224,7 +225,9 @@ def _svg_of(picture: Picture, number: int) -> str:
     with mpl.rc_context(settings):
         figure = Figure(figsize=picture.size, layout="constrained")
         picture.draw(figure.subplots())
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        # `savefig` would draw the figure twice, the first time only for the sizes of the parts
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return _inline(out.getvalue(), number, picture.caption)
 
 

@@ -19,6 +19,7 @@ from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.inputs.federated import NEGATIVE, NOT_EXHAUSTIVE
 from torch_ap.detection.inputs.images import Columns, image_ids
 from torch_ap.detection.matching.matched import Matches
+from torch_ap.inference.suspicious import best_first
 
 Matching: TypeAlias = Callable[[Columns], tuple[Tensor, Matches]]
 
@@ -43,13 +44,16 @@ class Corrections:
     detection: Tensor
 
 
-def corrected_average_precision(at: MatchesAt, corrections: Corrections, match: Matching) -> tuple[Tensor, Tensor]:
+def corrected_average_precision(
+    at: MatchesAt, corrections: Corrections, match: Matching, limit: int | None
+) -> tuple[Tensor, Tensor]:
     """Return the mean AP of the classes with ground truths as it is, 0-d, and after each correction alone, (C,).
 
     Args:
         at: the matches.
         corrections: the corrections.
         match: returns the labels and the matches, in each class, of other columns.
+        limit: number of the highest values to compute, None for all; the others are upper bounds below them.
     """
     matches, index, size = at.matches, at.threshold_index, at.matches.categories
     hit, miss = matches.flags(0, index)
@@ -57,7 +61,6 @@ def corrected_average_precision(at: MatchesAt, corrections: Corrections, match: 
     m = matches.relevant[0]
     every = torch.arange(size, device=m.device)
     ap = before.average_precision(every, m, _no_changes(every))
-    total, classes = ap.nansum(), (~ap.isnan()).sum()
 
     truth_category = _values_by_row(matches.truth_category, at)
     old = pick_or(truth_category, corrections.truth)
@@ -65,18 +68,19 @@ def corrected_average_precision(at: MatchesAt, corrections: Corrections, match: 
     columns, rows, owner = _corrected_columns(at, corrections, pair, truth_category)
     matched = match(columns)
     changes = _changes(at, before, matched, pair, rows, owner)
-    relevant = _relevant(at, corrections.image, matched, pair)
     used = segments.flag_places((pair >= 0).flatten())
-    after, removed = (ap.new_full((pair.numel(),), torch.nan) for _ in range(2))
     category = pair.flatten()[used]
-    removed[used] = ap[category]
-    after[used] = before.average_precision(category, relevant[used], changes)
-    removed, after = removed.view_as(pair), after.view_as(pair)
-    total, classes = (
-        total - removed.nansum(1) + after.nansum(1),
-        classes - _count_defined(removed) + _count_defined(after),
-    )
-    return ap.nanmean(), total / classes
+    rankings = _BoundedRankings(before, category, _relevant(at, corrections.image, matched, pair)[used], changes)
+    removed = pick_or(ap, pair, torch.nan)
+    total = ap.nansum() - removed.nansum(1)
+    classes = (~ap.isnan()).sum() - _count_defined(removed)
+    number = pair.flatten().index_copy(0, used, rankings.number).view_as(pair)  # -1 stays
+    while True:
+        after = pick_or(rankings.bound, number, torch.nan)
+        values = (total + after.nansum(1)) / (classes + _count_defined(after))
+        best = number[best_first(values, limit)].flatten()
+        if not rankings.compute(torch.unique(best[best >= 0])):
+            return ap.nanmean(), values
 
 
 def _count_defined(values: Tensor) -> Tensor:
@@ -99,11 +103,12 @@ class Changes:
     hit: Tensor
     counted: Tensor
 
-    def select_rankings(self, first: int, end: int) -> "Changes":
-        """Return the changes of the rankings [first, end), which are numbered from 0 then."""
-        low, high = torch.searchsorted(self.ranking, torch.tensor([first, end], device=self.ranking.device)).tolist()
-        part = slice(low, high)
-        return Changes(self.ranking[part] - first, self.place[part], self.hit[part], self.counted[part])
+    def select(self, rankings: Tensor) -> "Changes":
+        """Return the changes of some rankings, which are numbered from 0 then."""
+        low, high = (torch.searchsorted(self.ranking, rankings, right=right) for right in (False, True))
+        rows = segments.members(low, high)
+        ranking = segments.repeat(torch.arange(len(rankings), device=rows.device), high - low)
+        return Changes(ranking, self.place[rows], self.hit[rows], self.counted[rows])
 
 
 def _no_changes(like: Tensor) -> Changes:
@@ -137,9 +142,9 @@ class RankedOutcomes:
         """
         entries = (self.offsets.diff()[categories] + 1).cumsum(0)
         starts = segments.run_starts(entries // _ENTRIES_A_CHUNK).tolist()
-        parts = []
+        parts, number = [], torch.arange(len(categories), device=m.device)
         for first, end in pairwise([*starts, len(categories)]):
-            curve = self._curve(categories[first:end], m[first:end], changes.select_rankings(first, end))
+            curve = self._curve(categories[first:end], m[first:end], changes.select(number[first:end]))
             parts.append(torch.where(curve.m > 0, self.convention(curve), torch.nan))
         return torch.cat(parts) if parts else segments.as_float64(m)
 
@@ -173,6 +178,58 @@ class RankedOutcomes:
             n=above[self.edges[categories + 1]] - above[first] + more[before].diff(),
             m=m,
         )
+
+
+class _BoundedRankings:
+    """R rankings in which few outcomes differ, and upper bounds of their AP until it is computed.
+
+    Most of them differ in one outcome at most. In those of one category with equal numbers of ground truths, AP
+    decreases from a miss that becomes a hit, the lower the later, over no difference, to a hit that becomes a miss, the
+    lower the earlier. Such a chain is computed from its start on.
+
+    Args:
+        before: the outcomes without differences.
+        category: (R,) int64.
+        m: (R,) int64 numbers of ground truths.
+        changes: the outcomes that differ in each ranking.
+
+    Attributes:
+        number: (R,) int64, the number of each ranking among the D different ones, which are ordered by chain.
+        bound: (D,) float64, the AP, or an upper bound; NaN without ground truths.
+    """
+
+    def __init__(self, before: RankedOutcomes, category: Tensor, m: Tensor, changes: Changes) -> None:
+        self._before, self._category, self._m, self._changes = before, category, m, changes
+        size, ranking, place = len(before.hit), changes.ranking, changes.place
+        is_complex = changes.counted != before.counted[place]
+        differences = segments.count(torch.cat([ranking, ranking[is_complex]]), len(m))
+        rows = torch.arange(len(m), device=m.device)
+        own = torch.where(differences < 2, -1, rows)  # the others have a chain of their own
+        chain = torch.unique(torch.stack([category, m, own]), dim=1, return_inverse=True)[1]
+        step = torch.full_like(m, size)
+        step[ranking] = torch.where(changes.hit, place, 2 * size - place)
+        different, self.number = torch.unique(chain * (2 * size + 1) + step, return_inverse=True)
+        self._row = torch.empty_like(different).index_copy_(0, self.number, rows)
+        self._is_known = m[self._row] <= 0
+        self.bound = torch.where(self._is_known, torch.nan, segments.as_float64(torch.ones_like(different)))
+        starts = segments.run_starts(chain[self._row])
+        self._start = starts[segments.ids(torch.cat([starts, starts.new_tensor([len(different)])]))]
+        self.compute(starts)
+
+    def compute(self, numbers: Tensor) -> bool:
+        """Compute the AP of some rankings, ascending; return whether any was not known."""
+        numbers = numbers[~self._is_known[numbers]]
+        if not len(numbers):
+            return False
+        rows, by_row = self._row[numbers].sort()
+        numbers = numbers[by_row]
+        changes = self._changes.select(rows)
+        self.bound[numbers] = self._before.average_precision(self._category[rows], self._m[rows], changes)
+        self._is_known[numbers] = True
+        place = torch.arange(len(self.bound), device=numbers.device)
+        last = torch.where(self._is_known, place, -1).cummax(0).values
+        self.bound = torch.where(last >= self._start, self.bound[last], self.bound)
+        return True
 
 
 def pick_or(values: Tensor, rows: Tensor, default: float = -1) -> Tensor:
@@ -209,13 +266,13 @@ def _corrected_columns(
     category = torch.full_like(columns["detection_labels"], -1)
     category[matches.ranked.rows] = matches.ranked.category  # unranked detections exceed a limit, and stay out
     rows, owner = _rows_of_images(columns["detections_per_image"], image)
-    kept = (category[rows][:, None] == pair[owner]).any(1) & (category[rows] >= 0)
+    kept = _is_in_pair(category[rows], pair, owner)
     rows, owner = rows[kept], owner[kept]
 
     truths, truth_owner = _rows_of_images(columns["ground_truths_per_image"], image)
     is_changed = truths == corrections.truth[truth_owner]
     given = torch.where(is_changed, corrections.category[truth_owner], truth_category[truths])
-    kept = (given[:, None] == pair[truth_owner]).any(1) & (given >= 0)
+    kept = _is_in_pair(given, pair, truth_owner)
     added = (corrections.detection >= 0).nonzero().squeeze(1)
     total = len(columns["ground_truth_labels"])
     truths = torch.cat([truths[kept], total + torch.arange(len(added), device=added.device)])
@@ -240,6 +297,12 @@ def _corrected_columns(
     if "image_sizes" in columns:
         out["image_sizes"] = columns["image_sizes"][image]
     return {name: out[name] for name in columns}, rows, owner
+
+
+def _is_in_pair(category: Tensor, pair: Tensor, owner: Tensor) -> Tensor:
+    """Return whether each category, -1 for none, is one of the two of its correction."""
+    first, second = (x[owner] for x in pair.unbind(1))
+    return ((category == first) | (category == second)) & (category >= 0)
 
 
 def _rows_of_images(counts: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:

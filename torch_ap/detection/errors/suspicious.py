@@ -83,7 +83,7 @@ def suspicious_labels_of(
     detected = pick_or(category, found.detection)
     is_missing = found.kind == _MISSING
     corrections = Corrections(image, found.truth, detected, torch.where(is_missing, found.detection, -1))
-    value, corrected = corrected_average_precision(at, corrections, match)
+    value, corrected = corrected_average_precision(at, corrections, match, limit)
     first = [segments.from_counts(columns[f"{side}s_per_image"])[image] for side in sides]
     given_rows, names = columns.get("detection_row"), [*at.names, None]
     detection = _in_image(found.detection, first[0])
