@@ -253,7 +253,7 @@ def print_tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, e
         "density": lambda: print_functions(crowded, timer, [what for what, *_ in crowded]),
         "shapes": lambda: detection_shapes.print_tables([50] if quick else [500, 2000], timer),
         "lvis": lambda: detection_lvis.print_table(sizes, timer),
-        "evaluators": lambda: print_evaluators([(f"{x:,}", like_coco(x)) for x in sizes], timer),
+        "evaluators": lambda: print_evaluators([(f"{x:,}", like_coco(x)) for x in (50, *sizes)], timer),
         "updates": lambda: print_metrics([scenes[:2] for scenes in _boxes(True)][: 1 if quick else 2], timer),
         "cuts": lambda: detection_cuts.print_table(sizes, rounds),
         "errors": lambda: detection_errors.print_tables(sizes if quick else [50, *sizes], rounds),

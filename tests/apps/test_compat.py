@@ -81,6 +81,8 @@ def random_data(rng, kind):
             keys = {"image_id": image["id"], "category_id": label, "score": float(rng.choice([0.1, 0.5, rng.random()]))}
             shape = {"bbox": box} if kind == "bbox" else shape_of(box, kind, rng, np.ones(17))
             results.append(keys | shape)
+    if rng.random() < 0.5:  # as from detectors, which compute in float32
+        results = [x | {"score": float(np.float32(x["score"]))} for x in results]
     rng.shuffle(annotations)
     annotations = [x | {"id": number} for number, x in enumerate(annotations, 1)]
     names = [{"id": label, "name": str(label)} for label in categories]
@@ -178,12 +180,20 @@ def test_any_part_equals_an_evaluation_of_this_part(seed):
     assert all(is_equal(whole.eval[name], alone.eval[name]) for name in ARRAYS)
 
 
-@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
-def test_summaries_are_printed_as_by_pycocotools(kind):
+@pytest.mark.parametrize(
+    ("kind", "limits"),
+    [
+        *((kind, None) for kind in ("bbox", "segm", "keypoints")),
+        ("keypoints", [1, 20, 100]),  # pycocotools reports the limit 20
+        ("bbox", [1, 1, 100]),  # it averages over both, which changes the last bit
+    ],
+)
+def test_summaries_are_printed_as_by_pycocotools(kind, limits):
     truth, results = random_data(np.random.default_rng(7), kind)
     printed = []
     for cls, data in ((cocoeval.COCOeval, peer_data(truth, results)), (COCOeval, own_data(truth, results))):
         evaluation = cls(*data, kind)
+        evaluation.params.maxDets = limits or evaluation.params.maxDets
         silently(evaluation.evaluate)
         silently(evaluation.accumulate)
         printed.append((silently(evaluation.summarize)[1], evaluation.stats))
@@ -378,6 +388,35 @@ def test_unknown_entries_are_named_in_warnings():
 def test_invalid_results_are_named(entry, message):
     with pytest.raises(ValueError, match=message):
         COCOeval(*own_data(TRUTH, [BOX | {"score": 0.5}, BOX | entry]), "bbox").evaluate()
+
+
+@pytest.mark.parametrize("box", ["1234", ["1", "2", "3", "4"], [1, 2, 3], [1, 2, 3, None], [[1], 2, 3, 4]])
+def test_invalid_boxes_of_ground_truths(box):
+    truth = TRUTH | {"annotations": [*TRUTH["annotations"], TRUTH["annotations"][0] | {"id": 2, "bbox": box}]}
+    evaluation = COCOeval(*own_data(truth, [BOX | {"score": 0.5}]), "bbox")
+    with pytest.raises(ValueError, match=r"annotations\[1\]: 'bbox' must contain"):
+        evaluation.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("maxDets", [0, 1]), ("maxDets", [1.5]), ("maxDets", []), ("catIds", [1, 1]), ("imgIds", [2])]
+)
+def test_invalid_parameters(name, value):
+    evaluation = COCOeval(*own_data(TRUTH, [BOX | {"score": 0.5}]), "bbox")
+    evaluation.params.useCats = 0
+    setattr(evaluation.params, name, value)
+    with pytest.raises(ValueError, match=rf"`params.{name}` must .*got {value[0] if name == 'imgIds' else ''}"):
+        evaluation.evaluate()
+
+
+@pytest.mark.parametrize("category", ["cat", 2**60 + 1, 1.5, -3])
+def test_any_id_of_a_category(category):
+    box = BOX | {"category_id": category}
+    truth = TRUTH | {"categories": [{"id": category}], "annotations": [TRUTH["annotations"][0] | box]}
+    evaluation = COCOeval(*own_data(truth, [box | {"score": 0.5}]), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    assert evaluation.eval["recall"].max() == 1
 
 
 def test_arrays_and_numbers_of_numpy_are_read():

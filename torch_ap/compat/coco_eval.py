@@ -29,9 +29,9 @@ class COCOeval(Statistics):
     """Evaluation of detections against ground truths.
 
     Same names and arguments as ``pycocotools.cocoeval.COCOeval``, and bit-equal results, with these differences: only
-    ``summarize`` prints; ``eval``, ``evalImgs`` and ``ious`` are computed when they are read; the first number of
-    ``stats`` is at the limit 100 as in pycocotools, and at the last limit without it, where pycocotools returns -1; a
-    ground truth with id 0 counts, where pycocotools ignores its matches; invalid entries raise ValueError.
+    ``summarize`` prints; ``eval``, ``evalImgs`` and ``ious`` are computed when they are read; without the limit 100 (20
+    for keypoints), the numbers of ``stats`` at this limit are at the last one, where pycocotools returns -1; a ground
+    truth with id 0 counts, where pycocotools ignores its matches; invalid entries raise ValueError.
 
     Args:
         cocoGt: the ground truths: :class:`torch_ap.compat.COCO` or another object with its methods, such as
@@ -85,13 +85,16 @@ class COCOeval(Statistics):
         params.imgIds = np.unique(params.imgIds).tolist()
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
+        elif len(set(params.catIds)) < len(params.catIds):
+            raise_invalid("params.catIds", "must contain each id once", params.catIds)
         params.maxDets = sorted(params.maxDets)
         sigmas = params.kpt_oks_sigmas if params.iouType == "keypoints" else None
-        limits = [int(x) for x in params.maxDets]
+        limits = checks.positive_ints("params.maxDets", list(params.maxDets))
         settings = settings_of_params(partial(settings_of, max_detection_thresholds=limits, sigmas=sigmas), params)
         self._columns = self._read(settings)
         self._numbers = match(settings, self._columns, params.iouType, micro=not params.useCats)
-        self._paramsEval = copy.deepcopy(params)
+        ids = params.imgIds, params.catIds
+        self._paramsEval = copy.deepcopy(params, {id(x): list(x) for x in ids})  # does not copy each id on its own
         self._evalImgs, self._ious, self._eval = None, None, {}
 
     def _read(self, settings: CocoSettings) -> Columns:
@@ -101,7 +104,10 @@ class COCOeval(Statistics):
         for image in params.imgIds:
             if image not in known:
                 raise_invalid("params.imgIds", f"must contain ids of images{suggest_id(image, known)}", image)
-        truths, detections = self._selected = tuple(_select(data, params) for data in (self.cocoGt, self.cocoDt))
+        truths, detections = self._selected = (
+            _select(self.cocoGt, params, "iscrowd"),
+            _select(self.cocoDt, params, None),
+        )
         categories = set(self.cocoGt.getCatIds())
         for data, side in ((self.cocoGt, truths), (self.cocoDt, detections)):
             side.warn_of_faults(known, categories, getattr(data, "anns", {}), getattr(data, "imgToAnns", {}))
@@ -219,17 +225,18 @@ class COCOeval(Statistics):
             raise RuntimeError("call `accumulate()` before `summarize()`")
         limits = list(self.params.maxDets)
         last = limits[-1]
+        usual = 20 if self.params.iouType == "keypoints" else 100
+        usual = usual if usual in limits else last
         if self._eval is None and self._numbers is not None:
             settings = self._numbers.settings  # one call costs less than one for each area range
             self._numbers.tables(range(len(settings.areas)), len(settings.limits) - 1)
         if self.params.iouType == "keypoints":
             cuts = [(None, "all"), (0.5, "all"), (0.75, "all"), (None, "medium"), (None, "large")]
-            rows = [(kind, *cut, last) for kind in ("precision", "recall") for cut in cuts]
+            rows = [(kind, *cut, usual) for kind in ("precision", "recall") for cut in cuts]
         else:
             sizes = ("small", "medium", "large")
-            first = 100 if 100 in limits else last
             rows = [
-                ("precision", None, "all", first),
+                ("precision", None, "all", usual),
                 ("precision", 0.5, "all", last),
                 ("precision", 0.75, "all", last),
             ]
@@ -279,8 +286,8 @@ class COCOeval(Statistics):
         """Print and return one number."""
         params = self.params
         areas = [place for place, name in enumerate(params.areaRngLbl) if name == area]
-        limits = [place for place, most in enumerate(params.maxDets) if most == limit][:1]
-        if self._eval is None and len(areas) == 1:
+        limits = [place for place, most in enumerate(params.maxDets) if most == limit]
+        if self._eval is None and len(areas) == len(limits) == 1:
             values = getattr(self._numbers, kind)(areas[0], limits[0]).numpy()
         else:
             values = self.eval[kind][..., areas, :][..., limits]
@@ -299,7 +306,7 @@ class COCOeval(Statistics):
         return ""
 
 
-def _select(data: Any, params: Params) -> Selection:
+def _select(data: Any, params: Params, flag: str | None) -> Selection:
     """Return the annotations or results of a data set in the selected images and categories."""
     is_own = getattr(type(data), "getAnnIds", None) is COCO.getAnnIds
     by_image: Any = data.imgToAnns if is_own else defaultdict(list)
@@ -311,6 +318,8 @@ def _select(data: Any, params: Params) -> Selection:
         params.catIds,
         data.list_name if is_own else "annotations",
         data.dataset.get("annotations", ()),
+        kind=params.iouType,
+        flag=flag,
         by_category=not params.useCats,
     )
 

@@ -1,13 +1,12 @@
-"""Annotations and results in memory as columns. Each key is read from all entries in one step.
+"""Annotations and results in memory as columns. The keys of all entries are read in one step.
 
 Entries may contain numbers and arrays of NumPy and tensors, as in training code. If a column cannot be read in one
 step, its entries are read one after the other, and an invalid entry raises ValueError with its place.
 """
 
 import itertools
-from array import array
+import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -22,6 +21,7 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.detection.files import coco, entries
 from torch_ap.detection.files.entries import FIELDS, Entries, Field
 from torch_ap.detection.inputs.images import Columns
+from torch_ap.detection.rules.coco import distinct_labels
 from torch_ap.detection.rules.coco_numbers import CocoSettings
 from torch_ap.detection.shapes import boxes as upright
 
@@ -29,6 +29,7 @@ __all__ = ["Selection", "columns_of"]
 
 Annotation = dict[str, Any]
 _PLAIN = {int, float, str, bytes, dict, type(None)}
+_BLOCK = 4096  # entries that stay in the cache of the processor while all their keys are read
 _DETECTED_BOX = Field(FIELDS["bbox"].rules[:2], (-np.inf,) * 4, hint=FIELDS["bbox"].hint)  # may have a negative size
 
 
@@ -40,6 +41,8 @@ class Selection:
         categories: ids of the selected categories.
         where: name of the list in messages.
         listed: all entries of the data set, for the places in messages.
+        kind: "bbox", "segm", "boundary" or "keypoints".
+        flag: key of ground truths to ignore; None for detections, which have scores.
         by_category: whether to sort the entries of an image by category.
 
     Attributes:
@@ -55,30 +58,50 @@ class Selection:
         where: str,
         listed: Sequence[Annotation],
         *,
+        kind: str,
+        flag: str | None,
         by_category: bool,
     ) -> None:
         per_image = list(entries)
-        self.entries, self.where, self._listed = list(itertools.chain.from_iterable(per_image)), where, listed
+        self.where, self._listed, self.flag = where, listed, flag
         self.counts = np.fromiter(map(len, per_image), np.int64, len(per_image))
+        widths = {"category_id": 1, "area": 1, flag or "score": 1}
+        if kind == "bbox" or (kind == "keypoints" and flag):
+            widths["bbox"] = 4
+        self.entries, self._columns = _read(per_image, widths)
+        self.labels = self._indices_into(categories)
+        self.left_out: list[Annotation] = []
+        rows = None
+        if (self.labels < 0).any():
+            self.left_out = list(itertools.compress(self.entries, self.labels < 0))
+            rows = np.flatnonzero(self.labels >= 0)
+        if by_category:
+            rows = np.arange(len(self.entries)) if rows is None else rows
+            image = np.repeat(np.arange(len(per_image)), self.counts)[rows]
+            rows = rows[np.lexsort((self.labels[rows], image))]
+        if rows is not None:
+            image = np.repeat(np.arange(len(per_image)), self.counts)[rows]
+            self.counts = np.bincount(image, minlength=len(per_image)).astype(np.int64)
+            self.entries, self.labels = [self.entries[row] for row in rows.tolist()], self.labels[rows]
+            self._columns = {key: column[rows] for key, column in self._columns.items()}
+
+    def _indices_into(self, categories: Sequence[Any]) -> Array:
+        """Return the index of the category of each entry into ``categories``, -1 for others."""
         index = {category: number for number, category in enumerate(categories)}
+        ids = self._columns.pop("category_id", np.full((1, 1), np.nan))[:, 0]
+        with np.errstate(invalid="ignore"):  # of NaN
+            whole = ids.astype(np.int64)
+        if np.array_equal(whole, ids) and max(whole.max(initial=0), -whole.min(initial=0)) < literals.LARGEST_EXACT:
+            distinct, places = distinct_labels(torch.from_numpy(whole))
+            indices = np.array([index.get(category, -1) for category in distinct.tolist()], np.int64)
+            labels: Array = indices[places.numpy()]
+            return labels
         try:
-            ids = map(itemgetter("category_id"), self.entries)
-            self.labels = np.fromiter(map(index.get, ids, itertools.repeat(-1)), np.int64, len(self.entries))
+            values = map(itemgetter("category_id"), self.entries)
+            return np.fromiter(map(index.get, values, itertools.repeat(-1)), np.int64, len(self.entries))
         except KeyError:
             self.plain_entries("category_id").values("category_id", Field([]))  # which raises
             raise
-        self.left_out: list[Annotation] = []
-        image = None
-        if (self.labels < 0).any():
-            kept, image = self.labels >= 0, np.repeat(np.arange(len(per_image)), self.counts)
-            self.left_out = list(itertools.compress(self.entries, ~kept))
-            self.entries = list(itertools.compress(self.entries, kept))
-            image, self.labels = image[kept], self.labels[kept]
-            self.counts = np.bincount(image, minlength=len(per_image)).astype(np.int64)
-        if by_category:
-            image = np.repeat(np.arange(len(per_image)), self.counts)
-            order = np.lexsort((self.labels, image))
-            self.entries, self.labels = [self.entries[row] for row in order.tolist()], self.labels[order]
 
     @cached_property
     def ids(self) -> Array:
@@ -103,24 +126,19 @@ class Selection:
             ValueError: for the first entry that lacks the key or breaks the rule of the field.
         """
         field = FIELDS[key] if field is None else field
-        width, count = len(field.least), len(self.entries)
-        with suppress(KeyError, TypeError, ValueError, OverflowError):
-            values = list(map(itemgetter(key), self.entries))
-            if width == 1:
-                out = np.frombuffer(array("d", values)) if count else np.zeros(0)  # an array rejects text and None
-            else:
-                out = np.fromiter(itertools.chain.from_iterable(values), np.float64, width * count)
-                out = out.reshape(-1, width)
-            regular = width == 1 or set(map(len, values)) <= {width}
-            if regular and (np.abs(out) < literals.LARGEST_EXACT).all() and (out >= np.array(field.least)).all():
-                return torch.from_numpy(out.copy() if width == 1 else out)
+        if (column := self._columns.get(key)) is not None:
+            low, high = (column.min(), column.max()) if column.size else (0.0, 0.0)  # both NaN with a NaN
+            is_valid = low > -literals.LARGEST_EXACT and high < literals.LARGEST_EXACT
+            if is_valid and (max(field.least) == -np.inf or (column >= field.least).all()):
+                return torch.from_numpy(column if len(field.least) > 1 else column[:, 0])
         return self.plain_entries(key).numbers(key, field)
 
     def flags(self, key: str) -> Tensor:
         """Return the flag of a key in each entry, 0 without the key: (N,) uint8."""
-        values = [entry.get(key, 0) for entry in self.entries]
-        if set(map(type, values)) <= {int, bool} and set(values) <= {0, 1}:
-            return torch.tensor(values, dtype=torch.uint8)
+        if (column := self._columns.get(key)) is not None and ((column == 0) | (column == 1)).all():
+            return torch.from_numpy(column[:, 0].astype(np.uint8))
+        if not any(key in entry for entry in self.entries):
+            return torch.zeros(len(self.entries), dtype=torch.uint8)
         return torch.tensor(self.plain_entries(key).values(key), dtype=torch.uint8)
 
     def areas_unlike_boxes(self, boxes: Tensor) -> Columns:
@@ -130,11 +148,8 @@ class Selection:
             boxes: (N, 4) boxes of the entries, as x, y, width, height.
         """
         of_boxes = upright.area(boxes)
-        with suppress(KeyError, TypeError, ValueError):  # without checks, for areas that are those of the boxes
-            if np.array_equal(
-                np.fromiter(map(itemgetter("area"), self.entries), np.float64, len(self.entries)), of_boxes.numpy()
-            ):
-                return {}
+        if "area" in self._columns and np.array_equal(self._columns["area"][:, 0], of_boxes.numpy()):
+            return {}
         if not any("area" in entry for entry in self.entries):
             return {}
         area = self.numbers("area", FIELDS["score"])  # any finite number, as boxes can have a negative size
@@ -166,6 +181,38 @@ class Selection:
             warn_caller(f"{self.name(by_id[0])}: has the id 0; {rule}", UserWarning)
 
 
+def _read(
+    per_image: list[Sequence[Annotation]], widths: Mapping[str, int]
+) -> tuple[list[Annotation], dict[str, Array]]:
+    """Return the N entries of all images, and the numbers of keys, (N, W) float64 each.
+
+    A key is left out if an entry lacks it, or has another value than W numbers.
+
+    Args:
+        per_image: the entries of each image.
+        widths: the count W of the numbers of each key.
+    """
+    count = sum(map(len, per_image))
+    entries: list[Annotation] = []
+    out = {key: np.empty((count, width)) for key, width in widths.items()}
+    step = max(1, _BLOCK * len(per_image) // max(count, 1))
+    for first in range(0, len(per_image), step):
+        block = list(itertools.chain.from_iterable(per_image[first : first + step]))
+        start = len(entries)
+        entries += block
+        for key, column in [*out.items()]:
+            values, width = map(itemgetter(key), block), widths[key]
+            try:  # struct rejects text, None and another number of values
+                if width > 1:
+                    rows = b"".join(itertools.starmap(struct.Struct(f"{width}d").pack, values))
+                    column[start : start + len(block)] = np.frombuffer(rows).reshape(-1, width)
+                else:
+                    struct.pack_into(f"{len(block)}d", column.data, start * column.itemsize, *values)
+            except (KeyError, TypeError, OverflowError, struct.error):
+                del out[key]
+    return entries, out
+
+
 def columns_of(
     settings: CocoSettings,
     kind: str,
@@ -173,7 +220,6 @@ def columns_of(
     detections: Selection,
     images: Sequence[Annotation],
     *,
-    flag: str = "iscrowd",
     lists: Mapping[str, Sequence[Sequence[int]]] | None = None,
 ) -> Columns:
     """Return ground truths and detections as the columns of the metrics.
@@ -184,25 +230,24 @@ def columns_of(
         truths: the ground truths.
         detections: the detections.
         images: the images, in the order of both; may be empty for boxes and keypoints.
-        flag: key of the ground truths to ignore.
         lists: the labels in the lists of each image, by the name of the list.
 
     Raises:
         ValueError: for an invalid entry, with its place.
     """
     sides: list[Any] = []
-    for side, is_detected in ((detections, True), (truths, False)):
+    for side in (detections, truths):
         columns: dict[str, Any] = {
             "labels": torch.from_numpy(side.labels),
             "counts": torch.from_numpy(side.counts),
         }
-        if kind != "bbox" or not is_detected:
+        if kind != "bbox" or side.flag:
             columns["area"] = side.numbers("area")
-        columns |= {"scores": side.numbers("score")} if is_detected else {flag: side.flags(flag)}
+        columns |= {side.flag: side.flags(side.flag)} if side.flag else {"scores": side.numbers("score")}
         if kind == "keypoints":
-            columns["keypoints"] = _keypoints(side, is_detected)
-        if kind == "bbox" or (kind == "keypoints" and not is_detected):
-            columns["boxes"] = side.numbers("bbox", _DETECTED_BOX if is_detected else None)
+            columns["keypoints"] = _keypoints(side)
+        if kind == "bbox" or (kind == "keypoints" and side.flag):
+            columns["boxes"] = side.numbers("bbox", None if side.flag else _DETECTED_BOX)
         sides.append(_split(columns, side, images) if kind in ("segm", "boundary") else columns)
     for name, labels in (lists or {}).items():
         if isinstance(sides[1], dict):
@@ -217,10 +262,10 @@ def _int64(values: Sequence[int]) -> Tensor:
     return torch.tensor(values, dtype=torch.int64)
 
 
-def _keypoints(side: Selection, is_detected: bool) -> Tensor:
+def _keypoints(side: Selection) -> Tensor:
     """Return (N, K, 3) keypoints; ``num_keypoints`` of ground truths must fit the labels."""
     listed = side.plain_entries("keypoints", "num_keypoints")
-    return listed.keypoints(entries.POINTS) if is_detected else coco.true_keypoints(listed)
+    return coco.true_keypoints(listed) if side.flag else listed.keypoints(entries.POINTS)
 
 
 def _split(columns: dict[str, Any], side: Selection, images: Sequence[Annotation]) -> list[dict[str, Any]]:

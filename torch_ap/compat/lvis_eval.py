@@ -178,9 +178,11 @@ class LVISEval(Statistics):
                 params.cat_ids,
                 getattr(data, "list_name", name),
                 data.dataset["annotations"],
+                kind=params.iou_type,
+                flag=flag,
                 by_category=not params.use_cats,
             )
-            for data, name in ((self.lvis_gt, "annotations"), (self.lvis_dt, "results"))
+            for data, name, flag in ((self.lvis_gt, "annotations", "ignore"), (self.lvis_dt, "results", None))
         ]
         for data, side in ((self.lvis_gt, truths), (self.lvis_dt, detections)):
             side.warn_of_faults(known, self.lvis_gt.cats, data.anns, data.img_ann_map)
@@ -188,7 +190,7 @@ class LVISEval(Statistics):
         place = {category: index for index, category in enumerate(params.cat_ids)}
         entries = Entries.from_list(images, "images")
         lists = {key: [[place[x] for x in ids if x in place] for ids in entries.values(key)] for key in KEYS}
-        return columns_of(settings, params.iou_type, truths, detections, images, flag="ignore", lists=lists)
+        return columns_of(settings, params.iou_type, truths, detections, images, lists=lists)
 
     @property
     def eval_imgs(self) -> list[Any]:

@@ -227,6 +227,8 @@ def _chunks(candidates: Candidates, rows: slice = slice(None)) -> Iterator[tuple
 
 def descending(scores: Tensor) -> Tensor:
     """Return integers in [0, 2^32) in the order of descending scores."""
+    if scores.dtype == torch.float64 and torch.equal(scores, single := scores.float()):
+        scores = single  # as from most detectors; their keys have 32 bits
     has_numpy = scores.is_cpu and scores.dtype != torch.bfloat16  # NumPy has no bfloat16
     keys = arrays.tensor(order.array_keys(scores.numpy())) if has_numpy else order.keys(scores)
     if keys.dtype == torch.int64:
