@@ -67,11 +67,13 @@ def test_functions_do_not_import_torchmetrics():
 @pytest.fixture
 def small_files(tmp_path, monkeypatch):
     start.write_files(tmp_path)
+    (tmp_path / "other.json").write_bytes((tmp_path / "found.json").read_bytes())
+    (tmp_path / "slices.json").write_text('{"day": [1]}')
     monkeypatch.chdir(tmp_path)
 
 
 SLOW = ("torchmetrics", "scipy", "matplotlib", "pyarrow", "pandas")
-MOST_MODULES = 210  # beyond the modules of `import torch`: of this package and the standard library
+MOST_MODULES = 245  # beyond the modules of `import torch`: of this package and the standard library
 
 
 @pytest.mark.usefixtures("small_files")
@@ -84,6 +86,12 @@ MOST_MODULES = 210  # beyond the modules of `import torch`: of this package and 
         ("score table.csv --preds score --target label --interval", ["scipy"]),
         ("score table.csv --preds score --target label --bins 64", []),
         ("trec qrels.txt run.txt", []),
+        ("coco truth.json found.json --per-class --errors", []),
+        ("coco truth.json found.json --operating-points --suspicious-labels", ["scipy"]),
+        ("coco truth.json found.json --convention ultralytics --slices slices.json --json", []),
+        ("coco truth.json found.json other.json --compare --interval", []),
+        ("lvis lvis.json found.json --per-class", []),
+        ("voc objects detected --per-class --errors", []),
         ("explain table.csv --preds score --target label", []),
         ("plan --ap 0.62 --units 80 --half-width 0.05", ["scipy"]),
     ],
@@ -544,7 +552,7 @@ def test_options_of_results_that_are_not_requested_are_refused(command, option, 
     assert main.main([*command, option, {"--n-resamples": "9"}.get(option, "0.9")]) == 2
     needed = "--interval, --compare, --report, --fail-below or --best"
     if command[0] == "trec":
-        further = "--fail-below or --best" if option == "--confidence-level" else "or --chance-test"
+        further = "--fail-below, --best or --judge" if option == "--confidence-level" else "or --chance-test"
         needed = f"--compare, --interval, --report{',' if '--best' in further else ''} {further}"
     elif option == "--confidence-level":
         needed = "--interval, --compare, --report, --fail-below, --best or --operating-points"

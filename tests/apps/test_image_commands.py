@@ -11,7 +11,9 @@ from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.image_options import area_ranges
 from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.detection.metrics.coco_analyses import CocoEvaluation
 from torch_ap.files import read_coco, read_lvis, read_voc
+from torch_ap.inference import best_of_metrics
 
 COMMANDS = ("coco", "lvis", "voc")
 SYSTEMS = {"a": 5, "b": 9, "c": 3}  # offsets of the boxes
@@ -178,7 +180,7 @@ def test_notes_of_slices_with_few_images(run_command, capsys):
 
 @pytest.mark.usefixtures("files")
 def test_matches_are_computed_only_for_their_options(run_command, monkeypatch):
-    monkeypatch.setattr(MeanAveragePrecision, "_matched", None, raising=False)
+    monkeypatch.setattr(CocoEvaluation, "_matched", None)
     assert "Average Precision" in run_command("coco", "truth.json", "a.json", "--per-class")
     with pytest.raises(TypeError, match="not callable"):
         run_command("coco", "truth.json", "a.json", "--operating-points")
@@ -502,6 +504,29 @@ def test_every_command_lists_suspicious_labels(command, command_inputs, run_comm
     (with_labels,) = (x["suspicious_labels"] for x in both.values() if "suspicious_labels" in x)
     assert with_labels["counts"]["missed by all"] <= counts["missed by all"]
     assert "missed by all" in run_command(*words)
+
+
+@pytest.mark.usefixtures("command_inputs")
+def test_the_best_of_folders_equals_the_metrics(run_command):
+    found = run_command("voc", "truth", "a", "b", "--best", *FEW, "--json")
+    metrics = {name: VOCMeanAveragePrecision() for name in "ab"}
+    for name, metric in metrics.items():
+        data = read_voc("truth", name)
+        metric.update(data.preds, data.target)
+    expected = best_of_metrics(metrics, n_resamples=30)
+    assert found["file"] == "truth"
+    assert found["measures"]["map"]["corrected"] == pytest.approx(float(expected.corrected), rel=REORDERED)
+
+
+@pytest.mark.usefixtures("files")
+def test_classes_of_a_convention_have_intervals_and_comparisons(run_command):
+    words = ["coco", "truth.json", "a.json", "b.json", "--convention", "ultralytics", "--per-class", "--interval"]
+    found = run_command(*words, "--compare", "a.json", *FEW, "--json")
+    classes = {name: found[name]["per_class"] for name in ("a.json", "b.json")}
+    differences = [b - a for a, b in zip(classes["a.json"]["map"], classes["b.json"]["map"], strict=True)]
+    assert classes["b.json"]["difference"] == pytest.approx(differences)
+    assert all(low < x for low, x in zip(classes["a.json"]["map_low"], classes["a.json"]["map"], strict=True))
+    assert "mAP50-95 of each class" in run_command(*words, *FEW)
 
 
 @pytest.mark.usefixtures("command_inputs")

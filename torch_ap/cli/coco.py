@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli import file_notes, gates, ultralytics
-from torch_ap.cli.detectors import Paths, Result, best_of_lists, evaluate, gates_of_lists
+from torch_ap.cli.detectors import Paths, Result, best_of_lists, evaluate, evaluate_images, gates_of_lists
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
@@ -19,12 +19,11 @@ from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, number
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.core.base.messages import short_repr, suggest_id
-from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.detection.files import entries, lvis
 from torch_ap.detection.files.coco import CocoAnnotations, CocoData, read_annotations, read_results, select
 from torch_ap.detection.matching.shapes import threshold_index
-from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
+from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.shapes import keypoints
 from torch_ap.inference.groups import ids_of_groups
 
@@ -34,22 +33,9 @@ _MAX_LISTED = 2  # IoU thresholds; of more, only the first and the last appear
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
-    for option in ("areas", "max_detections", "no_cats"):
-        if args.convention is not None and getattr(args, option):
-            raise ValueError(f"{option_of(option)} has no meaning with --convention")
-    if args.sigmas is not None and args.iou_type != "keypoints":
-        raise ValueError("--sigmas has no meaning without --iou-type keypoints")
+    _check_options(args)
     paths = Paths.from_args(args, args.results)
-    annotations = read_annotations(args.annotations, args.iou_type)
-    if lvis.has_fields(annotations.entries):
-        note(
-            f"{args.annotations}: has LVIS's lists, `neg_category_ids` or `not_exhaustive_category_ids`, which COCO's "
-            "rules ignore: detections of categories that were not annotated in an image count as wrong; torch-ap lvis "
-            "applies LVIS's rules"
-        )
-    for text in file_notes.annotation_notes(annotations, "COCO", "iscrowd"):
-        note(f"{args.annotations}: {text}")
-    _check_sigmas(args, args.annotations, annotations.target)
+    annotations = _read_annotations(args)
     images = _ids_of(args.img_ids, annotations.images, "--img-ids", args.annotations)
     categories = _ids_of(args.cat_ids, annotations.class_names, "--cat-ids", args.annotations)
     for option in ("per_class", "errors", "suspicious_labels", "operating_points") if args.no_cats else ():
@@ -60,36 +46,50 @@ def run(args: argparse.Namespace) -> int:
         data = read_results(annotations, path)
         return data if images is None and categories is None else select(data, images, categories)
 
-    def metric_of(data: CocoData, path: str) -> DetectionMetric:
+    def options_of(data: CocoData, path: str) -> dict[str, Any]:
         _check_sigmas(args, path, data.preds)
+        options = {"box_format": "xywh", "iou_type": args.iou_type, "iou_thresholds": args.iou_thresholds}
         if args.convention is not None:
-            return VOCMeanAveragePrecision(
-                "xywh",
-                args.iou_thresholds,
-                convention=args.convention,
-                iou_type=args.iou_type,
-                class_metrics=True,
-                diagnose=False,
-            )
-        metric = MeanAveragePrecision(
-            "xywh",
-            args.iou_type,
-            args.iou_thresholds,
-            max_detection_thresholds=args.max_detections,
-            average="micro" if args.no_cats else "macro",
-            area_ranges=args.areas,
-            sigmas=args.sigmas,
-            use_given_area=True,
-            # only these need the shapes
-            match="compute" if args.report or args.errors or args.suspicious_labels or args.no_cats else "update",
-            diagnose=False,  # file_notes names causes
-        )
-        metric.warn_on_many_detections = False
-        return metric
+            return options | {"convention": args.convention, "class_metrics": True}
+        return options | {
+            "max_detection_thresholds": args.max_detections,
+            "average": "micro" if args.no_cats else "macro",
+            "area_ranges": args.areas,
+            "sigmas": args.sigmas,
+            "use_given_area": True,
+        }
 
     similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
-    layout = CocoLayout if args.convention is None else ultralytics.UltralyticsLayout
-    return evaluate_results(args, paths, annotations, read, metric_of, layout, similarity, images, categories)
+    by_coco = args.convention is None
+    metric_name = "MeanAveragePrecision" if by_coco else "VOCMeanAveragePrecision"
+    layout = CocoLayout if by_coco else ultralytics.UltralyticsLayout
+    return evaluate_results(
+        args, paths, annotations, read, metric_name, options_of, layout, similarity, images, categories
+    )
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise ValueError for options that cannot be combined."""
+    for option in ("areas", "max_detections", "no_cats"):
+        if args.convention is not None and getattr(args, option):
+            raise ValueError(f"{option_of(option)} has no meaning with --convention")
+    if args.sigmas is not None and args.iou_type != "keypoints":
+        raise ValueError("--sigmas has no meaning without --iou-type keypoints")
+
+
+def _read_annotations(args: argparse.Namespace) -> CocoAnnotations:
+    """Read the ground truths, and write notes on them."""
+    annotations = read_annotations(args.annotations, args.iou_type)
+    if lvis.has_fields(annotations.entries):
+        note(
+            f"{args.annotations}: has LVIS's lists, `neg_category_ids` or `not_exhaustive_category_ids`, which COCO's "
+            "rules ignore: detections of categories that were not annotated in an image count as wrong; torch-ap lvis "
+            "applies LVIS's rules"
+        )
+    for text in file_notes.annotation_notes(annotations, "COCO", "iscrowd"):
+        note(f"{args.annotations}: {text}")
+    _check_sigmas(args, args.annotations, annotations.target)
+    return annotations
 
 
 def _ids_of(listed: Sequence[str] | None, known: Iterable[Any], option: str, path: str) -> list[Any] | None:
@@ -105,7 +105,8 @@ def evaluate_results(
     paths: Paths,
     annotations: CocoAnnotations,
     read: Callable[[str], Any],
-    metric_of: Callable[[Any, str], Any],
+    metric_name: str,
+    options_of: Callable[[Any, str], Mapping[str, Any]],
     layout_of: Callable[[Any], Layout],
     similarity: str = "an IoU",
     images: Sequence[Any] | None = None,
@@ -118,8 +119,9 @@ def evaluate_results(
         paths: paths of the results.
         annotations: content of the annotation file.
         read: returns the data of a path.
-        metric_of: returns the metric for the data of a path, before its update.
-        layout_of: returns the layout for a metric.
+        metric_name: name of the metric class.
+        options_of: returns the arguments of the metric for the data of a path.
+        layout_of: returns the layout for evaluated images.
         similarity: name of the similarity in a note.
         images: ids of the evaluated images; None for all.
         categories: ids of the evaluated categories; None for all.
@@ -130,30 +132,29 @@ def evaluate_results(
 
     groups = None if args.clusters is None else ids_of_groups(list(args.clusters), args.clusters, "image")
 
-    def updated_metric(path: str) -> Any:
+    def evaluate_path(path: str) -> Any:
         data = read(path)
         file_notes.note_copies(data.preds, path)
         is_explained = _note_causes(args, data, path)
-        metric = metric_of(data, path)
-        metric.update(data.preds, data.target, groups=groups)
+        evaluation = evaluate_images(args, metric_name, options_of(data, path), data, groups)
         if not is_explained:
-            file_notes.note_no_match(metric, path, similarity)
-        return metric
+            file_notes.note_no_match(evaluation, path, similarity)
+        return evaluation
 
-    def result_of(metric: Any) -> Result:
-        if isinstance(metric, VOCMeanAveragePrecision):
-            return ultralytics.result_of(metric, class_names, per_class=args.per_class)
-        numbers = metric.compute().items()
+    def result_of(evaluation: Any) -> Result:
+        if isinstance(evaluation, VocAnalyses):
+            return ultralytics.result_of(evaluation, class_names, per_class=args.per_class)
+        numbers = evaluation.compute().items()
         values = {name: x.item() for name, x in numbers if name != "classes" and not name.endswith("_per_class")}
         table: dict[str, list[Any]] = {}
         if args.per_class:
-            columns = metric.per_class(_count_threshold(metric)).items()
+            columns = evaluation.per_class(_count_threshold(evaluation)).items()
             table = {name: x.tolist() if isinstance(x, Tensor) else x for name, x in columns}
             table["name"] = label_names(torch.tensor(table["class"], dtype=torch.int64), class_names)
         return Result(values, table.get("class", []), table)
 
     image_files = None if args.images is None else _image_files(args.images, annotations, evaluated)
-    metrics, results = evaluate(args, paths, updated_metric, result_of, evaluated, class_names, image_files)
+    metrics, results = evaluate(args, paths, evaluate_path, result_of, evaluated, class_names, image_files)
     ids = _annotation_ids(annotations, evaluated, categories) if args.suspicious_labels else None
     layout = layout_of(next(iter(metrics.values())))
     return write(args, paths, metrics, results, layout, class_names, evaluated, ids)
@@ -208,7 +209,7 @@ def _read_clusters(
 def write(
     args: argparse.Namespace,
     paths: Paths,
-    metrics: Mapping[str, DetectionMetric],
+    metrics: Mapping[str, DetectionAnalyses],
     results: Mapping[str, Result],
     layout: Layout,
     class_names: ClassNames,
@@ -220,7 +221,7 @@ def write(
     Args:
         args: arguments of the command.
         paths: paths of the lists.
-        metrics: metric of each list by path.
+        metrics: evaluated images of each list by path.
         results: result of each list by name.
         layout: presentation of the numbers.
         class_names: names of the labels.
@@ -306,20 +307,20 @@ class CocoLayout(Layout):
     """The twelve numbers of COCO, ten for keypoints, in the lines of pycocotools.
 
     Args:
-        metric: metric of one of the lists.
+        evaluation: evaluated images of one of the lists.
     """
 
     line = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} ] = {value:0.3f}"
     head: tuple[str, ...] = ("", "IoU", "area", "maxDets")
 
-    def __init__(self, metric: CocoMetric) -> None:
-        self.settings = metric._settings
+    def __init__(self, evaluation: DetectionAnalyses) -> None:
+        self.settings = evaluation._settings
         ap, ar = map(self.label, ("ap", "ar"))
         fixed = (x for x in (0.5, 0.75) if x in self.settings.thresholds)
         further = "".join(f", {self.label(f'ap_{100 * x:.0f}')} at {x:.2f}" for x in fixed)
         self.classes_title = (
             f"Each class: {ap} and {ar} over IoU {self._thresholds()}{further}; "
-            f"tp and fp at {_count_threshold(metric):0.2f}, of any score"
+            f"tp and fp at {_count_threshold(evaluation):0.2f}, of any score"
         )
 
     def rows(self, result: Result) -> Rows:
@@ -359,7 +360,7 @@ class CocoLayout(Layout):
         return f"{thresholds[0]:0.2f}:{thresholds[-1]:0.2f}"
 
 
-def _count_threshold(metric: CocoMetric) -> float:
+def _count_threshold(evaluation: DetectionAnalyses) -> float:
     """Return the IoU threshold of true and false positives: 0.5, or the lowest if 0.5 is not among the thresholds."""
-    thresholds = metric._settings.thresholds
+    thresholds: Sequence[float] = evaluation._settings.thresholds
     return thresholds[threshold_index(None, thresholds)]

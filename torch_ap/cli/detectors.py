@@ -7,23 +7,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from torch_ap import detection
 from torch_ap.cli.best import BestReport, check_options
 from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, note, unique_suffix
 from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.core.base.messages import short_repr, suggest_id
+from torch_ap.core.base.options import settings_from
 from torch_ap.detection.errors.unmatchable import NO_AREA
 from torch_ap.detection.files import entries
-from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
+from torch_ap.detection.metrics.coco_analyses import CocoEvaluation
+from torch_ap.detection.metrics.voc_analyses import VocEvaluation
+from torch_ap.detection.rules.coco_numbers import settings_of
+from torch_ap.detection.rules.lvis import lvis_settings_of
+from torch_ap.detection.rules.ultralytics import settings_by_convention
 from torch_ap.inference import best_of_metrics
 from torch_ap.inference.record import Comparison, GroupComparison, group_comparison
-from torch_ap.reports import report
 
 _WITHOUT_BEST = (
     "compare", "interval", "report", "per_class", "slices", "errors", "operating_points", "suspicious_labels",
     "fail_below",
 )  # fmt: skip
+_RULES: dict[str, tuple[Callable[..., Any], type[Any]]] = {
+    "MeanAveragePrecision": (settings_of, CocoEvaluation),
+    "LVISMeanAveragePrecision": (lvis_settings_of, CocoEvaluation),
+    "VOCMeanAveragePrecision": (settings_by_convention, VocEvaluation),
+}
 _FIRST = ""  # value of --compare without a baseline: the first list is the baseline
 
 Columns: TypeAlias = dict[str, list[Any]]
@@ -110,33 +121,58 @@ class Paths:
         return self.names[self.baseline] if len(self.names) > 1 else self.baseline
 
 
+def evaluate_images(
+    args: argparse.Namespace, metric_name: str, options: Mapping[str, Any], data: Any, groups: Any = None
+) -> Any:
+    """Return images evaluated by the rules of a metric; for a page the metric itself, whose settings the page shows.
+
+    Metric classes import torchmetrics, which takes two seconds.
+
+    Args:
+        args: arguments of the command.
+        metric_name: name of the metric class.
+        options: arguments of the metric class.
+        data: images, ``preds`` and ``target``.
+        groups: (B,) integers, the group of each image, or None.
+    """
+    if args.report is None:
+        make_settings, evaluation = _RULES[metric_name]
+        return evaluation(settings_from(make_settings, options), data.preds, data.target, groups)
+    metric = getattr(detection, metric_name)(**options, diagnose=False)  # file_notes names causes
+    metric.update(data.preds, data.target, groups=groups)
+    return metric
+
+
 def evaluate(
     args: argparse.Namespace,
     paths: Paths,
-    metric_of: Callable[[str], DetectionMetric],
-    result_of: Callable[[DetectionMetric], Result],
+    evaluate_path: Callable[[str], DetectionAnalyses],
+    result_of: Callable[[Any], Result],
     images: Sequence[Any],
     class_names: Mapping[int, str],
     image_files: Sequence[str] | None = None,
-) -> tuple[dict[str, DetectionMetric], dict[str, Result]]:
+) -> tuple[dict[str, DetectionAnalyses], dict[str, Result]]:
     """Evaluate lists of detections and write the page, if requested.
 
     Args:
         args: arguments of the command.
         paths: paths of the lists.
-        metric_of: returns the updated metric of a path.
-        result_of: returns the result of a metric, without slices, interval and comparison.
+        evaluate_path: returns the evaluated images of a path.
+        result_of: returns the result of evaluated images, without slices, interval and comparison.
         images: ids or names of the images.
         class_names: names of the labels.
         image_files: path of each image for the pictures of the page; None for no files.
 
     Returns:
-        The metric of each list by path, and the result of each list by name.
+        The evaluated images of each list by path, and the result of each list by name.
     """
-    warnings.filterwarnings("ignore", f"no label in `preds`|{NO_AREA}", UserWarning)  # the notes contain more
+    known = f"no label in `preds`|{NO_AREA}|An image has"  # the notes contain more
+    warnings.filterwarnings("ignore", known, UserWarning)
     slices = _read_slices(args, images)
-    metrics = {path: metric_of(path) for path in paths.all}
+    metrics: dict[str, Any] = {path: evaluate_path(path) for path in paths.all}
     if args.report is not None:
+        from torch_ap.reports import report
+
         system = paths.compared[0]
         with announced(args.report):
             report(
@@ -150,7 +186,7 @@ def evaluate(
                 confidence_level=args.confidence_level,
                 **resampling_options(args),
             )
-    groupings: Groupings = [("classes", "ap", {"per_class": True})] if args.per_class else []
+    groupings: Groupings = [("classes", class_measure(args), {"per_class": True})] if args.per_class else []
     groupings += [] if slices is None else [("slices", "map", {"slices": slices})]
     results = {}
     for path, name in paths.names.items():
@@ -164,6 +200,11 @@ def evaluate(
     if paths.baseline is not None:
         _add_comparisons(results, args, paths, metrics, groupings)
     return metrics, results
+
+
+def class_measure(args: argparse.Namespace) -> str:
+    """Return the name of the AP of a class over all thresholds."""
+    return "ap" if getattr(args, "convention", None) is None else "map"
 
 
 def gates_of_lists(args: argparse.Namespace, paths: Paths, metrics: Mapping[str, Any], name: str) -> list[Gate]:
@@ -191,7 +232,8 @@ def best_of_lists(
     """Return the best of several lists by the mean, which has this name."""
     systems = {paths.names[path]: metric for path, metric in metrics.items()}
     found = best_of_metrics(systems, confidence_level=args.confidence_level, **resampling_options(args))
-    return BestReport(args, {name: found}, {"file": args.annotations, "lists": len(systems), "images": len(images)})
+    truths = args.ground_truths if args.command == "voc" else args.annotations
+    return BestReport(args, {name: found}, {"file": truths, "lists": len(systems), "images": len(images)})
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.class_names import ClassNames, label_names
-from torch_ap.detection import DETECTION_KINDS
 from torch_ap.detection.errors.operating_points import operating_points
+from torch_ap.detection.errors.outcomes import DETECTION_KINDS
 from torch_ap.detection.metrics import diagnosis
-from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
 from torch_ap.inference.operating_point import ThresholdCriterion
 
 _KINDS = (*DETECTION_KINDS[1:6], "missed", "false_positives", "false_negatives")
@@ -21,13 +21,13 @@ class ErrorReport(Report):
     """Errors of a detector.
 
     Args:
-        metric: metric of the detector.
+        metric: evaluated images of the detector.
         class_names: names of the classes.
         per_class: whether to add the errors of each class.
         ap: name of average precision.
     """
 
-    def __init__(self, metric: DetectionMetric, class_names: ClassNames, *, per_class: bool, ap: str) -> None:
+    def __init__(self, metric: DetectionAnalyses, class_names: ClassNames, *, per_class: bool, ap: str) -> None:
         errors = diagnosis.errors(metric, class_names={})  # labels, since two categories may have one name
         errors.per_class["name"] = label_names(errors.per_class["class"], class_names)
         self._errors, self._ap = errors.to_dict(), ap
@@ -68,7 +68,7 @@ class ErrorReport(Report):
 class OperatingPointReport(Report):
     """Operating points of a detector at the IoU threshold 0.5, or the lowest if 0.5 is not among the thresholds."""
 
-    def __init__(self, args: argparse.Namespace, metric: DetectionMetric, class_names: ClassNames) -> None:
+    def __init__(self, args: argparse.Namespace, metric: DetectionAnalyses, class_names: ClassNames) -> None:
         criterion = ThresholdCriterion(1.0 if args.beta is None else args.beta, args.precision, args.recall)
         at = metric._matches_at(class_names={})
         at = replace(at, names=label_names(at.labels, class_names))  # several categories may have one name

@@ -12,7 +12,6 @@ from torch_ap.core.base.messages import short_repr, suggest_name
 from torch_ap.detection.errors import low_values, unmatchable
 from torch_ap.detection.files.coco import CocoAnnotations, extents, mask_areas
 from torch_ap.detection.inputs.images import image_ids
-from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.shapes import boxes
 
 _MAX_NAMES = 3  # further names are only counted
@@ -42,13 +41,13 @@ def note_copies(preds: Any, path: str) -> None:
         )
 
 
-def note_no_match(metric: DetectionMetric, path: str, similarity: str = "an IoU") -> None:
+def note_no_match(evaluation: Any, path: str, similarity: str = "an IoU") -> None:
     """Write a note if the mean is 0 because no detection matches, without a known cause."""
-    if metric.compute()["map"] != 0:
+    if evaluation.compute()["map"] != 0:
         return
-    least = f"{min(metric._settings.thresholds):g}"
-    limit = f"above {least}" if metric._settings.strict else f"of {least} or more"
-    if metric._matches_at().matches.matched.any():
+    least = f"{min(evaluation._settings.thresholds):g}"
+    limit = f"above {least}" if evaluation._settings.strict else f"of {least} or more"
+    if evaluation._matches_at().matches.matched.any():
         note(f"{path}: at {similarity} {limit}, detections match only ignored ground truths, such as crowds")
         return
     note(

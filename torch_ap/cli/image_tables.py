@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from torch_ap.cli.detectors import Columns, Paths, Result
+from torch_ap.cli.detectors import Columns, Paths, Result, class_measure
 from torch_ap.cli.tables import Part, Report, Table, comparison_cells, level_heads, number, percent
 
 _COMPARED = ("difference", "difference_low", "difference_high", "p_value", "adjusted_p_value")
@@ -189,7 +189,8 @@ class DetectorReport(Report):
             cells = {name: comparison_cells(x, names) for name, x in compared.items()}
             yield self._comparison_table("mean of", cells.items(), title)
             yield from (f"{name}: {x['reason']}" for name, x in compared.items() if x["reason"])
-        yield from self._tables_of_groups("class", "ap", {name: x.classes for name, x in results.items()})
+        of_class = class_measure(self._args)
+        yield from self._tables_of_groups("class", of_class, {name: x.classes for name, x in results.items()})
         yield from self._tables_of_groups("slice", "map", {name: x.slices for name, x in results.items()})
         yield from (f"{name}: {reason}" for name, x in results.items() for reason in x.reasons)
         for report in self._further.values():

@@ -1,14 +1,15 @@
 """``torch-ap lvis``: numbers of LVIS for results files, by the names of the package lvis."""
 
 import argparse
+from typing import Any
 
 from torch_ap.cli import file_notes
 from torch_ap.cli.coco import CocoLayout, evaluate_results
 from torch_ap.cli.detectors import Paths, Result
 from torch_ap.cli.image_tables import Rows
 from torch_ap.cli.notes import note
-from torch_ap.detection import LVISMeanAveragePrecision
 from torch_ap.detection.files.lvis import LvisData, read_annotations, read_results
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
 
 _LETTERS = {"small": "s", "medium": "m", "large": "l", "rare": "r", "common": "c", "frequent": "f"}
 _KINDS = {"map": "AP", "ap": "AP", "mar": "AR", "ar": "AR"}
@@ -21,22 +22,22 @@ def run(args: argparse.Namespace) -> int:
     for text in file_notes.annotation_notes(annotations.coco, "LVIS", "ignore"):
         note(f"{args.annotations}: {text}")
 
-    def metric_of(data: LvisData, _: str) -> LVISMeanAveragePrecision:
-        return LVISMeanAveragePrecision(
-            "xywh",
-            args.iou_type,
-            iou_thresholds=args.iou_thresholds,
-            max_detections=args.max_detections,
-            ap_fixed=args.fixed,
-            frequencies=data.frequencies,
-            area_ranges=args.areas,
-            use_given_area=True,
-            diagnose=False,  # file_notes names causes
-        )
+    def options_of(data: LvisData, _: str) -> dict[str, Any]:
+        return {
+            "box_format": "xywh",
+            "iou_type": args.iou_type,
+            "iou_thresholds": args.iou_thresholds,
+            "max_detections": args.max_detections,
+            "ap_fixed": args.fixed,
+            "frequencies": data.frequencies,
+            "area_ranges": args.areas,
+            "use_given_area": True,
+        }
 
-    return evaluate_results(
-        args, paths, annotations.coco, lambda path: read_results(annotations, path), metric_of, LvisLayout
-    )
+    def read(path: str) -> LvisData:
+        return read_results(annotations, path)
+
+    return evaluate_results(args, paths, annotations.coco, read, "LVISMeanAveragePrecision", options_of, LvisLayout)
 
 
 class LvisLayout(CocoLayout):
@@ -45,9 +46,10 @@ class LvisLayout(CocoLayout):
     line = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3s} catIds={:>3s}] = {value:0.3f}"
     head = ("", "IoU", "area", "categories")
 
-    def __init__(self, metric: LVISMeanAveragePrecision) -> None:
-        self._limit, self._fixed = str(metric.max_detections), metric.ap_fixed
-        super().__init__(metric)
+    def __init__(self, evaluation: DetectionAnalyses) -> None:
+        settings = evaluation._settings
+        self._limit, self._fixed = str(settings.limits[0]), settings.ap_fixed
+        super().__init__(evaluation)
 
     def rows(self, result: Result) -> Rows:
         """Return measure, IoU, area and categories of each number, and its value."""

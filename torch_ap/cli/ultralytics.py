@@ -6,14 +6,15 @@ from torch_ap.cli.detectors import Result
 from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.tables import Part
 from torch_ap.core.base.class_names import label_names
-from torch_ap.detection import VOCMeanAveragePrecision
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
+from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 
 _HEADS = {"precision": "P", "recall": "R", "map_50": "mAP50", "map": "mAP50-95"}
 
 
-def result_of(metric: VOCMeanAveragePrecision, class_names: Mapping[int, str], *, per_class: bool) -> Result:
-    """Return the numbers of a metric with a convention, and with ``per_class`` the table of classes."""
-    numbers = metric.compute()
+def result_of(evaluation: VocAnalyses, class_names: Mapping[int, str], *, per_class: bool) -> Result:
+    """Return the numbers of a convention, and with ``per_class`` the table of classes."""
+    numbers = evaluation.compute()
     values = {name: x.item() for name, x in numbers.items() if "_per_" not in name and name != "classes"}
     if not per_class:
         return Result(values, [], {})
@@ -26,13 +27,13 @@ class UltralyticsLayout(Layout):
     """The numbers that Ultralytics prints: P and R at the score with the best F1, mAP50 and mAP50-95.
 
     Args:
-        metric: metric of one of the lists.
+        evaluation: evaluated images of one of the lists.
     """
 
     head = ("number",)
 
-    def __init__(self, metric: VOCMeanAveragePrecision) -> None:
-        self.title = f"Numbers of Ultralytics, by the convention {metric.convention}"
+    def __init__(self, evaluation: DetectionAnalyses) -> None:
+        self.title = f"Numbers of Ultralytics, by the convention {evaluation._settings.interpolation}"
         self.classes_title = "Each class"
 
     def rows(self, result: Result) -> Rows:

@@ -2,7 +2,7 @@
 
 import argparse
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,13 @@ from torch import Tensor
 
 from torch_ap.cli import file_notes, ultralytics
 from torch_ap.cli.coco import write
-from torch_ap.cli.detectors import Paths, Result, evaluate
+from torch_ap.cli.detectors import Paths, Result, evaluate, evaluate_images
 from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.notes import note
 from torch_ap.cli.options import option_of
 from torch_ap.cli.tables import Part, number
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.ranking import segments
-from torch_ap.detection import VOCMeanAveragePrecision
 from torch_ap.detection.errors import unmatchable
 from torch_ap.detection.files.activitynet import read_activitynet
 from torch_ap.detection.files.dota import read_dota
@@ -27,7 +26,7 @@ from torch_ap.detection.files.voc import VocData, read_voc
 from torch_ap.detection.files.yolo import read_yolo
 from torch_ap.detection.inputs.rules import negative_sizes
 from torch_ap.detection.matching.shapes import threshold_index
-from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.shapes import boxes
 
 _FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
@@ -53,56 +52,64 @@ def run(args: argparse.Namespace) -> int:
     paths = Paths.from_args(args, args.detections)
     data = {path: _read(args, path) for path in paths.all}
     is_explained = {path: _note_causes(args, x, path) for path, x in data.items()}
-    if len(data) > 1:  # folders may differ in their classes
-        names = sorted({name for x in data.values() for name in x.class_names})
-        for path, x in data.items():
-            label = torch.tensor([names.index(name) for name in x.class_names], dtype=torch.int64)
-            preds, target = ({**side, "labels": label[side["labels"]]} for side in (x.preds, x.target))
-            data[path] = replace(x, preds=preds, target=target, class_names=names)
+    if len(data) > 1:
+        data = _with_common_labels(data)
     first = next(iter(data.values()))
     class_names = dict(enumerate(first.class_names))
 
-    def metric_of(path: str) -> VOCMeanAveragePrecision:
-        preds, target = data[path].preds, data[path].target
-        metric = VOCMeanAveragePrecision(**_rules(args), class_metrics=True, diagnose=False)  # file_notes names causes
+    def evaluate_path(path: str) -> Any:
         with warnings.catch_warnings():  # `_note_causes` has reported these boxes
             warnings.filterwarnings("ignore", r"\d+ of \d+ boxes in `preds`", UserWarning)
-            metric.update(preds, target)
-        file_notes.note_copies(preds, path)
-        text = unmatchable.describe(metric._settings, metric._columns())
+            evaluation = evaluate_images(args, "VOCMeanAveragePrecision", _rules(args), data[path])
+        file_notes.note_copies(data[path].preds, path)
+        text = unmatchable.describe(evaluation._settings, evaluation._columns())
         if text is not None and path == paths.all[0]:
             note(f"{args.ground_truths}: {text}")
         if not is_explained[path]:
-            file_notes.note_no_match(metric, path)
-        return metric
+            file_notes.note_no_match(evaluation, path)
+        return evaluation
 
-    def result_of(metric: DetectionMetric) -> Result:
-        assert isinstance(metric, VOCMeanAveragePrecision)
+    def result_of(evaluation: Any) -> Result:
         if args.convention is not None:
-            return ultralytics.result_of(metric, class_names, per_class=args.per_class)
-        numbers = metric.compute()
-        labels, each = (numbers[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
-        table = {"name": [class_names[label] for label in labels], "ap": each}
-        if args.per_class:
-            table |= {name: column[: len(labels)].tolist() for name, column in _counts(metric).items()}
-        values = {"map": numbers["map"].item()}
-        if "map_per_threshold" in numbers:
-            means = numbers["map_per_threshold"].reshape(-1).tolist()
-            values |= {f"map_{100 * x:.10g}": y for x, y in zip(metric._settings.thresholds, means, strict=True)}
-        return Result(values, labels, table)
+            return ultralytics.result_of(evaluation, class_names, per_class=args.per_class)
+        return _result_of(evaluation, class_names, per_class=args.per_class)
 
-    metrics, results = evaluate(args, paths, metric_of, result_of, first.images, class_names)
-    metric = next(iter(metrics.values()))
-    assert isinstance(metric, VOCMeanAveragePrecision)
-    thresholds = metric._settings.thresholds
-    layout = VocLayout(args, thresholds) if args.convention is None else ultralytics.UltralyticsLayout(metric)
-    return write(args, paths, metrics, results, layout, class_names, first.images)
+    evaluations, results = evaluate(args, paths, evaluate_path, result_of, first.images, class_names)
+    evaluation = next(iter(evaluations.values()))
+    layout: Layout = ultralytics.UltralyticsLayout(evaluation)
+    if args.convention is None:
+        layout = VocLayout(args, evaluation._settings.thresholds)
+    return write(args, paths, evaluations, results, layout, class_names, first.images)
+
+
+def _with_common_labels(data: Mapping[str, VocData]) -> dict[str, VocData]:
+    """Return the folders with common labels, because their classes may differ."""
+    names, out = sorted({name for x in data.values() for name in x.class_names}), {}
+    for path, x in data.items():
+        label = torch.tensor([names.index(name) for name in x.class_names], dtype=torch.int64)
+        preds, target = ({**side, "labels": label[side["labels"]]} for side in (x.preds, x.target))
+        out[path] = replace(x, preds=preds, target=target, class_names=names)
+    return out
+
+
+def _result_of(evaluation: VocAnalyses, class_names: Mapping[int, str], *, per_class: bool) -> Result:
+    """Return the means and the table of classes, with counts if requested."""
+    numbers = evaluation.compute()
+    labels, each = (numbers[name].reshape(-1).tolist() for name in ("classes", "map_per_class"))
+    table = {"name": [class_names[label] for label in labels], "ap": each}
+    if per_class:
+        table |= {name: column[: len(labels)].tolist() for name, column in _counts(evaluation).items()}
+    values = {"map": numbers["map"].item()}
+    if "map_per_threshold" in numbers:
+        means = numbers["map_per_threshold"].reshape(-1).tolist()
+        values |= {f"map_{100 * x:.10g}": y for x, y in zip(evaluation._settings.thresholds, means, strict=True)}
+    return Result(values, labels, table)
 
 
 def _rules(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of the metric: the options, else the defaults of the format."""
     defaults = {"box_format": "xyxy", "iou_thresholds": 0.5, "interpolation": "all-points", "strict": False}
-    defaults |= _FORMAT_DEFAULTS.get(args.format, {})
+    defaults |= {"class_metrics": True, **_FORMAT_DEFAULTS.get(args.format, {})}
     listed = args.iou_thresholds
     threshold = listed[0] if listed is not None and len(listed) == 1 else listed
     options = {"interpolation": args.interpolation, "iou_thresholds": threshold, "strict": args.strict or None}
@@ -110,15 +117,15 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     if args.convention is not None:
         if args.exclusive_pixels:
             raise ValueError("--exclusive-pixels has no meaning with --convention")
-        shapes = {name: defaults[name] for name in ("box_format", "iou_type") if name in defaults}
+        shapes = {name: defaults[name] for name in ("class_metrics", "box_format", "iou_type") if name in defaults}
         return shapes | chosen | {"convention": args.convention}
     return defaults | chosen | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
 
 
-def _counts(metric: VOCMeanAveragePrecision) -> dict[str, Tensor]:
+def _counts(evaluation: VocAnalyses) -> dict[str, Tensor]:
     """Return counts of each class at the IoU threshold 0.5, or the lowest if 0.5 is not among the thresholds."""
-    matches = metric._matched(metric._columns(), None)[0]
-    tp, fp = matches.counts_at(0, threshold_index(None, metric._settings.thresholds), float("-inf"))
+    matches = evaluation._matched(evaluation._columns(), None)[0]
+    tp, fp = matches.counts_at(0, threshold_index(None, evaluation._settings.thresholds), float("-inf"))
     detections = segments.count(matches.ranked.category, matches.categories)
     return {"ground_truths": matches.relevant[0], "detections": detections, "tp": tp, "fp": fp}
 

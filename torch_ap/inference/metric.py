@@ -307,7 +307,7 @@ def summary(
 
 
 def interval_of(
-    metric: "RankingMetric", confidence_level: float, method: str | None, resampling: Resampling, **options: Any
+    metric: Any, confidence_level: float, method: str | None, resampling: Resampling, **options: Any
 ) -> Interval:
     """Return the confidence interval of a metric; the options are arguments of its ``_sample``."""
     with metric._all_ranks():
@@ -316,8 +316,8 @@ def interval_of(
 
 
 def comparison_of(
-    metric: "RankingMetric",
-    other: "RankingMetric",
+    metric: Any,
+    other: Any,
     confidence_level: float,
     method: str | None,
     resampling: Resampling,
@@ -331,7 +331,7 @@ def comparison_of(
         return comparison.to(metric.device)
 
 
-def check_comparable(metric: "RankingMetric", other: "RankingMetric", name: str = "other") -> None:
+def check_comparable(metric: Any, other: Any, name: str = "other") -> None:
     """Raise ValueError if the other metric has another class, other settings or another device."""
     check_class(metric, other, name)
     if other.device != metric.device:
@@ -340,7 +340,7 @@ def check_comparable(metric: "RankingMetric", other: "RankingMetric", name: str 
     metric._check_identity(other.first_violation, name)
 
 
-def chance_level_of(metric: "RankingMetric", resampling: Resampling, **options: Any) -> Tensor:
+def chance_level_of(metric: Any, resampling: Resampling, **options: Any) -> Tensor:
     """Return the chance level of a metric; the options are arguments of its ``_sample``."""
     with metric._all_ranks():
         sample: Sample = metric._sample(**options)

@@ -197,7 +197,7 @@ class RankingMetric(Metric):
         """
         raise NotImplementedError
 
-    def _sample(self, **options: Any) -> Any:
+    def _sample(self, *args: Any, **options: Any) -> Any:
         """Return the state as a :class:`torch_ap.inference.metric.Sample`.
 
         Args:

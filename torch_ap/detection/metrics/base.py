@@ -1,36 +1,21 @@
-"""Base of the detection metrics: a state of images, and methods for uncertainty, tables and operating points."""
+"""Base of the detection metrics: a state of images, its analyses, and the settings in ``repr``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch_ap.core.metric import state
-from torch_ap.detection.metrics import diagnosis, image_sample, tables
 from torch_ap.detection.metrics.images import ImageState
 from torch_ap.inference import metric
 
 
 class DetectionMetric(ImageState):
-    """Abstract: a metric of detectors with ``map`` as its value.
-
-    ``errors``, ``detections_table`` and ``lrp`` of :mod:`torch_ap.detection.metrics.diagnosis` are methods of the
-    classes whose matches have overlaps.
-    """
+    """Abstract: a metric of detectors with ``map`` as its value."""
 
     _summary_name = "map"
     plot_legend_name: str = "Class"
     _shown_arguments: ClassVar[Sequence[str]] = ()  # in every `repr`; the others if they differ from their defaults
 
-    confidence_interval = image_sample.confidence_interval
-    compare = image_sample.compare
-    chance_level = image_sample.chance_level
     summary = metric.summary
-
-    per_class = tables.per_class
-    per_image = tables.per_image
-    per_slice = tables.per_slice
-
-    operating_points = diagnosis.operating_points
-    confusion_matrix = diagnosis.confusion_matrix
 
     @property
     def _usual_settings(self) -> Mapping[str, Any]:

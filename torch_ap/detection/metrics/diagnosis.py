@@ -12,14 +12,14 @@ from torch_ap.detection.errors.operating_points import OperatingPoints, ScoreThr
 from torch_ap.detection.errors.operating_points import operating_points as points_of
 from torch_ap.detection.errors.outcomes import detections_of, outcomes_of
 from torch_ap.detection.errors.tide import DetectionErrors, errors_of
-from torch_ap.detection.metrics.images import ImageState
+from torch_ap.detection.metrics.matched_images import MatchedImages
 from torch_ap.inference.operating_point import ThresholdCriterion
 
 _TIDE_BACKGROUND = 0.1  # default threshold of TIDE
 
 
 def operating_points(
-    self: ImageState,
+    self: MatchedImages,
     iou_threshold: float | None = None,
     beta: float = 1.0,
     *,
@@ -112,7 +112,7 @@ def operating_points(
 
 
 def confusion_matrix(
-    self: ImageState,
+    self: MatchedImages,
     iou_threshold: float | None = None,
     score_threshold: ScoreThreshold = 0.25,
     *,
@@ -172,7 +172,7 @@ def confusion_matrix(
 
 
 def errors(
-    self: ImageState,
+    self: MatchedImages,
     iou_threshold: float | None = None,
     background_threshold: float | None = None,
     iou_type: str | None = None,
@@ -239,7 +239,7 @@ def errors(
 
 
 def detections_table(
-    self: ImageState,
+    self: MatchedImages,
     iou_threshold: float | None = None,
     background_threshold: float | None = None,
     iou_type: str | None = None,
@@ -280,7 +280,10 @@ def detections_table(
 
 
 def lrp(
-    self: ImageState, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
+    self: MatchedImages,
+    iou_threshold: float | None = None,
+    iou_type: str | None = None,
+    class_names: ClassNames = None,
 ) -> OptimalLRP:
     """Return the localization-recall-precision error at the best score threshold of each class (oLRP), and its parts.
 

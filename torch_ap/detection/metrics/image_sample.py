@@ -14,7 +14,6 @@ from torch import Generator, Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.options import InterpolationRule
-from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.inference.chance import chance_of_images
 from torch_ap.detection.inference.comparison import (
     compare_images,
@@ -31,6 +30,7 @@ from torch_ap.detection.inference.resampled import (
     image_interval,
 )
 from torch_ap.detection.inputs.images import Columns, image_ids
+from torch_ap.detection.metrics.matched_images import MatchedImages
 from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.metric import Sample, chance_level_of, comparison_of, interval_of
@@ -248,7 +248,7 @@ class SlicedSample(Sample):
 
 @renamed_keywords(batch="chunk_size")
 def confidence_interval(
-    self: RankingMetric,
+    self: MatchedImages,
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -304,8 +304,8 @@ def confidence_interval(
 
 @renamed_keywords(batch="chunk_size")
 def compare(
-    self: RankingMetric,
-    other: RankingMetric,
+    self: MatchedImages,
+    other: MatchedImages,
     *,
     confidence_level: float = 0.95,
     method: str | None = None,
@@ -359,7 +359,7 @@ def compare(
 
 @renamed_keywords(batch="chunk_size")
 def chance_level(
-    self: RankingMetric,
+    self: MatchedImages,
     *,
     iou_type: str | None = None,
     slices: Mapping[str, Any] | None = None,

@@ -6,14 +6,14 @@ Exchange of detections: each process matches its own images, and sends the match
 import heapq
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, cached, checks, tensors
-from torch_ap.core.base.class_names import ClassNames, check_names, label_names, unique_label_names
+from torch_ap.core.base.class_names import label_names
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.metric import exchange, samples
 from torch_ap.core.metric.base import RankingMetric
@@ -21,17 +21,15 @@ from torch_ap.core.metric.exchange import Ranks, Route
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.metric.state import Form, listed
 from torch_ap.core.ranking import order, segments
-from torch_ap.detection.errors import images, low_values, unmatchable
-from torch_ap.detection.errors.matches_at import MatchesAt
-from torch_ap.detection.inference.resampled import ranked_images
+from torch_ap.detection.errors import low_values, unmatchable
 from torch_ap.detection.inputs import rules
-from torch_ap.detection.inputs.images import Columns, Kind
+from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching.candidate_pairs import Ranked, descending
 from torch_ap.detection.matching.matched import Matches
-from torch_ap.detection.matching.shapes import ShapeSettings, threshold_index
+from torch_ap.detection.matching.shapes import ShapeSettings
 from torch_ap.detection.matching.stored import OTHERS, StoredMatches
-from torch_ap.detection.metrics.image_sample import ImageSample, SlicedSample
-from torch_ap.inference.groups import ids_of_groups
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
+from torch_ap.detection.metrics.matched_images import Made
 
 
 class ClassShares:
@@ -98,9 +96,6 @@ class ClassShares:
         return torch.tensor(owners)
 
 
-Made = TypeVar("Made")
-ValuesIn: TypeAlias = Callable[[Tensor], tuple[Matches, dict[str, Tensor]]]
-
 _LOW_VALUES = {
     "bbox": 0.1,
     "rotated": 0.3,
@@ -166,21 +161,7 @@ def _is_sanity_check() -> bool:
     return frame is not None
 
 
-class ClassMatches(NamedTuple):
-    """Matches of images in each class.
-
-    Attributes:
-        matches: the matches.
-        interpolation: interpolation of AP, an ``InterpolationRule``.
-        labels: (K,) labels of the classes, ascending.
-    """
-
-    matches: Matches
-    interpolation: Any
-    labels: Tensor
-
-
-class ImageState(RankingMetric):
+class ImageState(DetectionAnalyses, RankingMetric):
     """Abstract: images as flat columns, one state per column, however many images there are.
 
     Each column contains the concatenated rows of all images (boxes, scores, labels, ...) or one number per image (rows
@@ -202,10 +183,6 @@ class ImageState(RankingMetric):
     _settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
     _peer_states = ("groundtruth_box", "groundtruth_labels")
 
-    _argument_names: ClassVar[Mapping[str, str]]  # arguments of the settings that have other names
-    _threshold_name: ClassVar[str] = "iou_threshold"  # argument of methods that selects one of the thresholds
-    _settings: Any  # settings of the value, a record
-
     def __init__(self, settings: ShapeSettings, *, diagnose: bool = True, **kwargs: Any) -> None:
         checks.boolean("diagnose", diagnose)
         inputs, stored = settings.inputs, settings.stored
@@ -213,37 +190,6 @@ class ImageState(RankingMetric):
         self.diagnose = diagnose
         self._settings, self._inputs, self._stored = settings, inputs, stored or inputs
         self._add_states(*self._stored.states, *_IMAGE_STATES)
-
-    # -- hooks of concrete classes
-
-    @property
-    def _class_names(self) -> ClassNames:
-        """The names of the classes."""
-        raise NotImplementedError
-
-    def _match_batch(
-        self, columns: Columns, iou_type: Kind | None = None, *, per_class: bool = False
-    ) -> tuple[Tensor, Matches]:
-        """Return the labels and matches of a batch of images, without caching them; arguments as for ``_matched``."""
-        raise NotImplementedError
-
-    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
-        """Return the matches of images.
-
-        Args:
-            columns: the images.
-            iou_type: one of several ``iou_type``; None for the first.
-            per_class: whether to separate classes, also with ``average="micro"``.
-        """
-        raise NotImplementedError
-
-    def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
-        """Return the matches of images, the labels, and AP and related values of each class."""
-        raise NotImplementedError
-
-    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
-        """Return a function from slices, (S, B) bool, to their matches and all numbers of each slice, (S, ...)."""
-        raise NotImplementedError
 
     # -- from batches to columns
 
@@ -335,19 +281,13 @@ class ImageState(RankingMetric):
             self._is_diagnosed = _warn_of_cause(self._settings, columns, results)
 
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
-        """Return a result of the images and settings, which is cached until the state changes.
-
-        Args:
-            make: computes the result.
-            what: name of the result, one of several.
-        """
         return cached.memoize(make, _cache_key(self._settings, *what), self._tensors())
 
-    def _image_ids(self, columns: Columns) -> Tensor:
-        """Return (B,) int64 ids of the images, or their positions if updates had no ids."""
-        if not len(self.sample_ids):
-            return torch.arange(len(columns["detections_per_image"]), device=self.device)
-        return self._first_copies(self.sample_ids)
+    def _known_image_ids(self) -> Tensor | None:
+        return self._first_copies(self.sample_ids) if len(self.sample_ids) else None
+
+    def _known_groups(self) -> Tensor | None:
+        return self._first_copies(self.groups) if len(self.groups) else None
 
     def _first_copies(self, state: list[Tensor]) -> Tensor:
         """Return the values of a state with one number per image, without further copies of an image."""
@@ -357,36 +297,6 @@ class ImageState(RankingMetric):
         ids = arrays.concatenate(listed(self.sample_ids))
         first = samples.first_copies(ids, torch.zeros_like(ids))
         return values if first is None else values[first]
-
-    def _image_flags(self, images_by_slice: Any, columns: Columns) -> dict[str, Tensor]:
-        """Return (B,) bool flags of the images of each slice."""
-        count = len(columns["detections_per_image"])
-        positions = f"be places of the {count} images, from 0"
-        rule = f"be `{samples.STATE}` of updates" if len(self.sample_ids) else positions
-        return images.image_flags(images_by_slice, self._image_ids(columns), rule)
-
-    def _threshold_index(self, threshold: float | None) -> int:
-        """Return the index of a threshold."""
-        return threshold_index(threshold, self._settings.thresholds, self._threshold_name)
-
-    def _matches_at(
-        self, threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
-    ) -> MatchesAt:
-        """Return the images of all processes with their matches in each class, and a threshold.
-
-        Args:
-            threshold: one of the thresholds; None for 0.5, or the lowest without it.
-            iou_type: one of several ``iou_type``; None for the first.
-            class_names: names of the labels; None for the names of the metric.
-        """
-        place = self._threshold_index(threshold)
-        check_names(class_names)
-        with self._all_ranks():
-            columns = self._columns()
-            matches, interpolation, labels = self._matched(columns, iou_type, per_class=True)
-        names = unique_label_names(labels, self._class_names if class_names is None else class_names)
-        kind = iou_type or self._settings.iou_types[0]
-        return MatchesAt(self._settings, columns, kind, matches, interpolation, labels.clone(), names, place)
 
     def _no_images(self) -> Columns:
         return {name: column.to(self.device) for name, column in self._stored.empty().items()}
@@ -416,49 +326,3 @@ class ImageState(RankingMetric):
     def _keeps_shapes(self) -> bool:
         """Whether images are stored, and not only matches."""
         return self._stored is self._inputs
-
-    @property
-    def _has_errors(self) -> bool:
-        """Whether ``errors()`` exists and has the shapes that it needs."""
-        return self._keeps_shapes and hasattr(self, "errors")
-
-    def _check_shapes_kept(self, what: str) -> None:
-        """Raise ValueError for a method that needs shapes, if only matches are stored."""
-        if not self._keeps_shapes:
-            raise ValueError(f"`match='update'` keeps no shapes, which `{what}` needs; give `match='compute'`")
-
-    def _check_iou_type(self, iou_type: str | None) -> None:
-        checks.one_of("iou_type", iou_type, (None, *self._settings.iou_types))
-
-    def _sample(  # type: ignore[override]
-        self, iou_type: str | None = None, per_class: bool = False, slices: Any = None, groups: Any = None
-    ) -> Any:
-        """Return the images as an :class:`ImageSample`, with ``slices`` as a :class:`SlicedSample`."""
-        columns = self._columns()
-        members = None if slices is None else self._image_flags(slices, columns)
-        matches, interpolation, classes = self._matched(columns, iou_type, per_class)
-        dtype = self._dtype_of_result(columns["detection_scores"].dtype)
-        labels = classes if per_class else None
-        names = [] if labels is None else unique_label_names(labels, self._class_names)
-
-        ids = self._image_ids(columns)
-        group = self._first_copies(self.groups) if len(self.groups) else None
-        if groups is not None:
-            group = ids_of_groups(ids.tolist(), groups, "image").to(ids.device)
-        known_ids = ids if len(self.sample_ids) else None
-
-        def sample(chosen: Matches, images: int, group: Tensor | None) -> ImageSample:
-            ranked = ranked_images(chosen, images)
-            return ImageSample(dtype, columns, ranked, interpolation, labels, names, known_ids, group)
-
-        if members is None:
-            return sample(matches, len(ids), group)
-        each = {
-            name: sample(matches.select_images(flags), int(flags.sum()), None if group is None else group[flags])
-            for name, flags in members.items()
-        }
-        return SlicedSample(dtype, each, members)
-
-    def _settings_of_value(self) -> Mapping[str, Any]:
-        settings = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}
-        return {self._argument_names.get(name, name): value for name, value in settings.items()}

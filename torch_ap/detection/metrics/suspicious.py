@@ -16,15 +16,15 @@ from torch_ap.detection.errors.outcomes import outcomes_of
 from torch_ap.detection.errors.suspicious import suspicious_labels_of
 from torch_ap.detection.metrics import image_sample
 from torch_ap.detection.metrics.diagnosis import background_of
-from torch_ap.detection.metrics.images import ImageState
+from torch_ap.detection.metrics.matched_images import MatchedImages
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.operating_point import ThresholdCriterion
 from torch_ap.inference.suspicious import SuspiciousLabels
 
 
 def suspicious_labels(
-    self: ImageState,
-    others: Sequence[ImageState] = (),
+    self: MatchedImages,
+    others: Sequence[MatchedImages] = (),
     *,
     iou_threshold: float | None = None,
     score_threshold: ScoreThreshold | None = None,
@@ -97,7 +97,8 @@ def suspicious_labels(
     for other in others:
         check_comparable(self, other)
         there, other_ids = _images(other, iou_threshold, iou_type, class_names)
-        image_sample.check(at.columns, there.columns, *((ids, other_ids) if len(self.sample_ids) else (None, None)))
+        known_ids = (None, None) if self._known_image_ids() is None else (ids, other_ids)
+        image_sample.check(at.columns, there.columns, *known_ids)
         detected.append(outcomes_of(there, background_of(there, None)).detected)
     if score_threshold is None:
         score_threshold = operating_points_of(at, ThresholdCriterion(1.0), per_class=True, confidence_level=0.95)
@@ -112,7 +113,7 @@ def suspicious_labels(
     )
 
 
-def _images(metric: ImageState, *arguments: Any) -> tuple[MatchesAt, Tensor]:
+def _images(metric: MatchedImages, *arguments: Any) -> tuple[MatchesAt, Tensor]:
     """Return the matched images of all processes, and their ids; arguments as for ``_matches_at``."""
     with metric._all_ranks():
         at = metric._matches_at(*arguments)

@@ -11,14 +11,14 @@ from torch_ap.core.base.class_names import label_names
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.detection.errors.images import per_image as rows_of
 from torch_ap.detection.metrics.image_sample import confidence_interval
-from torch_ap.detection.metrics.images import ImageState
+from torch_ap.detection.metrics.matched_images import MatchedImages
 
 _MAX_SLICES = 10  # of one group, whose tables take as many times the memory of one slice
 
 
 @renamed_keywords(batch="chunk_size")
 def per_class(
-    self: ImageState,
+    self: MatchedImages,
     iou_threshold: float | None = None,
     score_threshold: float = float("-inf"),
     iou_type: str | None = None,
@@ -85,7 +85,7 @@ def per_class(
 
 
 def per_image(
-    self: ImageState,
+    self: MatchedImages,
     iou_threshold: float | None = None,
     score_threshold: float = float("-inf"),
     iou_type: str | None = None,
@@ -127,7 +127,7 @@ def per_image(
     return {"image": ids.clone(), **rows_of(at, score)}
 
 
-def per_slice(self: ImageState, slices: Mapping[str, Any], iou_type: str | None = None) -> dict[str, Any]:
+def per_slice(self: MatchedImages, slices: Mapping[str, Any], iou_type: str | None = None) -> dict[str, Any]:
     """Return a table with one row per slice of the images, for example by day and by night, by city, by camera.
 
     A slice has the numbers of a metric of its images alone; no detection is matched again. With LVIS's ``ap_fixed`` the

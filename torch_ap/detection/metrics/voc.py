@@ -1,11 +1,7 @@
 """PASCAL VOC's mean average precision as a metric; ``torch_ap.functional`` has the function of this name."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
-
-import torch
-from torch import Tensor
+from typing import Any, Literal
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, check_names
@@ -19,25 +15,16 @@ from torch_ap.core.base.options import (
     settings_from,
 )
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.curves.record import Curve
-from torch_ap.detection.curves import curves_of_voc
-from torch_ap.detection.inputs.images import Columns, Images, Kind, OwnSimilarity
-from torch_ap.detection.matching.matched import Matches, Shares
+from torch_ap.detection.inputs.images import Images, OwnSimilarity
 from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.images import ClassMatches, ValuesIn
+from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.rules.ultralytics import settings_by_convention
 from torch_ap.detection.rules.voc import VocSettings
 
 
-class VocMetric(DetectionMetric):
+class VocMetric(VocAnalyses, DetectionMetric):
     """Abstract: mean AP over classes and thresholds for one kind of shape, by VOC's rule or another."""
-
-    _argument_names = MappingProxyType(
-        {"iou_types": "iou_type", "thresholds": "iou_thresholds", "check_values": "validate_args"}
-    )
-    if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
-        _settings: VocSettings
 
     def __init__(
         self, settings: VocSettings, class_metrics: bool, class_names: ClassNames, diagnose: bool, **kwargs: Any
@@ -47,91 +34,9 @@ class VocMetric(DetectionMetric):
         super().__init__(settings, diagnose=diagnose, **kwargs)
         self.interpolation, self.class_metrics, self.class_names = settings.interpolation, class_metrics, class_names
 
-    def compute(self) -> dict[str, Tensor]:
-        """Return ``map`` of the images so far, and the optional numbers."""
-        columns = self._columns()
-        numbers = self._settings.report(
-            columns,
-            self._dtype_of_result(columns["detection_scores"].dtype),
-            several=self._several,
-            class_metrics=self.class_metrics,
-            shares=self._shares,
-            matched=self._matched_here,
-        )
-        self._warn_of_low_value(columns, numbers)
-        return numbers
-
-    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
-        del per_class  # classes are always separate
-        self._check_iou_type(iou_type)
-        labels, matches = self._matched_here(columns)
-        return ClassMatches(matches, self._settings.levels(columns["detection_scores"].device), labels)
-
-    def _match_batch(
-        self, columns: Columns, iou_type: Kind | None = None, *, per_class: bool = False
-    ) -> tuple[Tensor, Matches]:
-        del iou_type, per_class  # there is one kind, and classes are always separate
-        return self._settings.matching(columns)
-
-    def _matched_here(self, columns: Columns, shares: Shares | None = None) -> tuple[Tensor, Matches]:
-        """Return the matches of images, which are cached until the state changes."""
-
-        def match() -> tuple[Tensor, Matches]:
-            return self._settings.matching(columns, shares)
-
-        return self._once(match) if shares is None else match()
-
     @property
     def _several(self) -> bool:
         return not isinstance(getattr(self, f"{self._threshold_name}s"), int | float)
-
-    def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
-        self._check_iou_type(iou_type)
-        labels, matches = self._matched_here(columns)
-
-        def values(kept: Tensor) -> tuple[Matches, dict[str, Tensor]]:
-            here, size = matches.select_slices(kept), len(kept)
-            each = self._settings.average_precision(here.curve(0)).view(len(self._settings.thresholds), size, -1)
-            curves = self._settings.score_curves(here)
-            parts = [None] * size if curves is None else curves.reshape(2, size, len(labels), -1).unbind(1)
-            how = {"several": self._several, "class_metrics": self.class_metrics}
-            rows = [
-                self._settings.values(x.contiguous(), len(labels), **how, curves=part)
-                for x, part in zip(each.unbind(1), parts, strict=True)
-            ]
-            return here, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
-
-        return values
-
-    def curve(self, iou_threshold: float | None = None, class_names: ClassNames = None) -> list[Curve]:
-        """Return the curve of each class at one IoU threshold: counts at each score, and the AP.
-
-        Args:
-            iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
-            class_names: names of the labels, as for the class; default the names of the metric.
-
-        Returns:
-            (K,) :class:`torch_ap.curves.Curve`, in the order of ``classes``. Items are detections, each its own
-            threshold as in the devkit, without detections of difficult objects. Positives are ground truths.
-
-        Raises:
-            ValueError: for a threshold that the metric does not have, and for invalid names.
-        """
-        place = self._threshold_index(iou_threshold)
-        check_names(class_names)
-        with self._all_ranks():
-            matches = self._matched_here(self._columns())
-        return curves_of_voc(self._settings, matches, place, self.class_names if class_names is None else class_names)
-
-    @property
-    def _class_names(self) -> ClassNames:
-        names: ClassNames = self.class_names
-        return names
-
-    def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
-        self._check_iou_type(iou_type)
-        labels, matches = self._matched_here(columns)
-        return matches, labels, {"ap": self._settings.average_precision(matches.curve(0)).mean(0)}
 
 
 @renamed_attributes(iou_threshold="iou_thresholds")

@@ -331,7 +331,7 @@ class EmbeddingMAP(EmbeddingColumns):
 
     # -- from the state to values
 
-    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> "EmbeddingSample":  # type: ignore[override]
+    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> "EmbeddingSample":
         values = self._values(self._settings)[0]
         counts, none = values["relevant"], values["relevant"][:0]
         offsets = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)

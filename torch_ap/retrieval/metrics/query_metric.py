@@ -98,7 +98,7 @@ class QueryMetric(QueryState):
         queries, values = sample.values()
         return queries, values.to(sample.dtype)
 
-    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> QuerySample:  # type: ignore[override]
+    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> QuerySample:
         rankings = self._ranked()
         return QuerySample(
             self._dtype_of_values(),
