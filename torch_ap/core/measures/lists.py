@@ -5,6 +5,7 @@ Sums are added in the order of the array implementations, so that both give the 
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import mul
 from typing import NamedTuple
 
 from torch_ap.core.base.options import TopK
@@ -103,11 +104,12 @@ def normalized_gain(hits: FewHits, discounts: Sequence[float], top_k: TopK) -> f
     """Return nDCG if gains are the grades; NaN if nothing has a gain."""
     if not hits.m:
         return _UNDEFINED
-    k, inside = (len(hits.ideal), len(hits.places)) if top_k is None else hits.cut(top_k)
-    gained = [grade * discounts[place] for grade, place in zip(hits.grades[:inside], hits.places, strict=False)]
-    ideal = [grade * discount for grade, discount in zip(hits.ideal[:k], discounts, strict=False)]
-    total = segments.sum_of(_pad_with_zeros(gained, hits.places))
-    return min(total / segments.sum_of(_pad_with_zeros(ideal, hits.ideal)), 1.0)
+    gained = list(map(mul, hits.grades, map(discounts.__getitem__, hits.places)))
+    ideal = list(map(mul, hits.ideal, discounts))
+    if top_k is not None:
+        k, inside = hits.cut(top_k)
+        gained[inside:], ideal[k:] = [0.0] * (len(gained) - inside), [0.0] * (len(ideal) - k)
+    return min(segments.sum_of(gained) / segments.sum_of(ideal), 1.0)
 
 
 def _pad_with_zeros(values: list[float], like: Sequence[float]) -> list[float]:

@@ -336,6 +336,8 @@ class Judgements:
 
     def queries_without(self, level: int) -> set[Any]:
         """Return the queries without a document of at least this grade."""
+        if self.nested is not None and self.nested.has_few_queries:
+            return {query for query, judged in self.nested.source.items() if max(judged.values(), default=0) < level}
         query, grade = self._columns
         lacking = np.ones(len(self.queries), bool)
         lacking[query[grade >= level]] = False
@@ -343,6 +345,8 @@ class Judgements:
 
     def count_negative(self) -> tuple[int, int]:
         """Return the number of negative grades and the number of grades."""
+        if self.nested is not None and self.nested.has_few_queries and min(self.nested.grades) >= 0:
+            return 0, len(self.nested.grades)
         grade = self._columns[1]
         return int(np.count_nonzero(grade < 0)), len(grade)
 

@@ -193,13 +193,13 @@ def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "releva
     Raises:
         ValueError: for an unknown name, or a measure of trec_eval alone with another convention for ties.
     """
-    for name in names:
-        check(name, judged.convention)
+    formulas = _formulas(tuple(names), judged.convention, denominator)
     ranked = [name for name in names if name not in COUNTS]
-    values = np.array([_values(measure_of(name, judged, denominator), judged) for name in ranked], np.float64)
+    measures = [formulas.get(name) or measure_of(name, judged) for name in ranked]
+    values = np.array([_values(measure, judged) for measure in measures], np.float64)
     values = values.reshape(len(ranked), len(judged.queries))  # also without measures or queries
     values[values != values] = 0  # nothing is relevant
-    rows = zip(ranked, map(torch.from_numpy, values), _means(values), strict=True)
+    rows = zip(ranked, torch.from_numpy(values).unbind(), _means(values), strict=True)
     results = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
     if len(results) == len(names):
         return results
@@ -280,6 +280,14 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Measur
         parameters=dict(parameters),
     )
     return made
+
+
+@cached.settings_cache
+def _formulas(names: tuple[str, ...], convention: str, denominator: str) -> dict[str, Measure]:
+    """Return the measures that take one curve, after :func:`check` of all names."""
+    for name in names:
+        check(name, convention)
+    return {x: formula(x, convention, denominator) for x in names if x not in COUNTS and not needs_judgements(x)}
 
 
 def _ties(convention: str) -> str:

@@ -49,6 +49,11 @@ class NestedQrels:
         """Number of the query and grade of each judgement, (J,) int64 each."""
         return np.arange(len(self.lengths)).repeat(self.lengths), np.array(self.grades, np.int64)
 
+    @property
+    def has_few_queries(self) -> bool:
+        """Whether lists are faster than arrays."""
+        return len(self.lengths) <= _FEW_QUERIES
+
     def restrict_to(self, run: Nested) -> "NestedQrels":
         """Return the judgements of the queries with documents in a run."""
         kept = {query: judged for query, judged in self.source.items() if run.get(query)}
@@ -156,15 +161,17 @@ class NestedDocuments:
 
     def short_rankings(self, level: int) -> list[FewHits] | None:
         """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""
-        if len(self.lengths) > _FEW_QUERIES:
+        if not self.qrels.has_few_queries:
             return None
         rankings, last, end = [], 0, 0
         for n, found, judged in zip(self.lengths, self.found, self.qrels.lengths, strict=True):
             first, last, start, end = last, last + found, end, end + judged
-            listed = zip(self.places[first:last], self.grades[first:last], strict=True)
-            hits = sorted([x for x in listed if x[1] >= level])
-            ideal = sorted([grade for grade in self.qrels.grades[start:end] if grade >= level], reverse=True)
-            rankings.append(FewHits([x for x, _ in hits], n, len(ideal), [x for _, x in hits], ideal))
+            hits = [x for x in zip(self.places[first:last], self.grades[first:last], strict=True) if x[1] >= level]
+            ideal = [grade for grade in self.qrels.grades[start:end] if grade >= level]
+            hits.sort()
+            ideal.sort(reverse=True)
+            places, grades = zip(*hits, strict=True) if hits else ((), ())
+            rankings.append(FewHits(places, n, len(ideal), grades, ideal))
         return rankings
 
     def curve(self, low: float, high: float = math.inf) -> HitCurve:
