@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from torch_ap.core.base import arrays
+from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.detection.inputs.federated import NEGATIVE
 from torch_ap.detection.inputs.images import Columns
@@ -49,6 +51,8 @@ def describe(settings: ShapeSettings, columns: Columns, least_share: float = 0) 
     if not columns.keys() & {"ground_truth_boxes", "ground_truth_edges_per_mask", "ground_truth_intervals"}:
         return None
     areas = settings.area(columns, kind, "ground_truth")
+    if not arrays.any_true(native(areas) == 0):
+        return None
     ignored = torch.zeros_like(areas, dtype=torch.bool)
     for name in _IGNORED:
         ignored |= columns.get(f"ground_truth_{name}", ignored) != 0

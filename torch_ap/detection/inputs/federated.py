@@ -3,7 +3,7 @@
 In an image, a category was searched if it has a ground truth or is listed as negative.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,9 @@ class FederatedInputs(DetectionInputs):
             columns[key], columns[f"{key}_per_image"] = _lists(target, key, packed, device)
         return columns
 
-    def _broken_rules(self, columns: Columns) -> Tensor | None:
+    def _broken_rules(self, columns: Columns, absent: Collection[str] = ()) -> Tensor | None:
         flags = [rules.check_counts(columns[f"{key}_per_image"], len(columns[key])) for key in KEYS]
-        flags.append(super()._broken_rules(columns))
+        flags.append(super()._broken_rules(columns, absent))
         return any_broken([*flags, *_check_lists(columns), *self._check_categories(columns)])
 
     def _check_categories(self, columns: Columns) -> Sequence[Tensor | None]:

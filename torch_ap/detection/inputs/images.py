@@ -54,9 +54,10 @@ class Side:
         self.keys = set().union(*self._keys_of_images)
         self.require_key("labels")
         values = [image["labels"] for image in images]
-        if not rules.form_fits("labels", values, None):
+        self._labels = None if self._may_share else rules.join_usual("labels", values)
+        if self._labels is None and not rules.form_fits("labels", values, None):
             rules.raise_invalid_column(name, "labels", values, None, packed=packed)
-        self.lengths = [value.shape[0] for value in values]
+        self.lengths = list(map(len, values)) if self._labels is None else list(map(Tensor.numel, values))
         if packed:
             self.require_key("counts")
             rules.counts(name, images[0]["counts"], self.lengths[0])
@@ -64,6 +65,11 @@ class Side:
         else:
             counts = torch.from_numpy(np.array(self.lengths, np.int64))  # in a third of the time of `torch.tensor`
         self.counts: Tensor = arrays.to_device(counts, images[0]["labels"].device) if images else counts
+
+    @property
+    def _may_share(self) -> bool:
+        """Whether columns can be the input tensors."""
+        return not self.copy and len(self.images) == 1
 
     def require_key(self, key: str) -> None:
         """Raise ValueError unless every dict has the key."""
@@ -77,6 +83,21 @@ class Side:
         """Return one key of all images, concatenated; with ``real``, integers become float64."""
         if not optional:
             self.require_key(key)
+        joined = self._labels if key == "labels" else self._join_usual(key, row)
+        if joined is None:
+            joined = self._join(key, row, real=real)
+        if real and not joined.is_floating_point():
+            return joined.to(torch.float64)
+        return joined.to(torch.int64) if key == "labels" else joined
+
+    def _join_usual(self, key: str, row: tuple[int, ...]) -> Tensor | None:
+        """Return the concatenated values of a key in the usual form; None for others, which :meth:`_join` checks."""
+        if self._may_share or not self._all_have(key):
+            return None
+        return rules.join_usual(key, [image[key] for image in self.images], self.lengths, row)
+
+    def _join(self, key: str, row: tuple[int, ...], *, real: bool) -> Tensor:
+        """Return the concatenated values of a key in any valid form."""
         values, filled = self._values(key, row, torch.nan, torch.get_default_dtype())
         if not filled:
             device = values[0].device if values else None
@@ -90,10 +111,7 @@ class Side:
                 image = next((i for i, value in enumerate(values) if value.dtype == torch.int64 and len(value)), 0)
                 return arrays.concatenate(filled, f"{self.name}[{image}]['{key}']").detach()
         is_view = len(filled) == 1 and not self.copy
-        joined = filled[0].detach().resolve_neg().contiguous() if is_view else torch.cat(filled).detach()
-        if real and not joined.is_floating_point():
-            return joined.to(torch.float64)
-        return joined.to(torch.int64) if key == "labels" else joined
+        return filled[0].detach().resolve_neg().contiguous() if is_view else torch.cat(filled).detach()
 
     def _values(
         self, key: str, row: tuple[int, ...], default: float, dtype: torch.dtype
@@ -119,10 +137,12 @@ class Side:
         dtype = torch.uint8 if key in FLAGS else torch.float64
         if key not in self.keys:
             return torch.zeros(rows, dtype=dtype, device=device)
-        filled = self._values(key, (), 0, dtype)[1]
-        if dtype == torch.float64:
-            filled = [value.to(dtype) for value in filled]
-        joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
+        joined = self._join_usual(key, ())
+        if joined is None:
+            filled = self._values(key, (), 0, dtype)[1]
+            if dtype == torch.float64:
+                filled = [value.to(dtype) for value in filled]
+            joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # checked before the cast, which could turn another value into 0 or 1
             joined = joined.to(torch.float64) if joined.dtype in tensors.UNSIGNED else joined
@@ -140,8 +160,11 @@ class Side:
         Args:
             known_keys: the keys that the metric reads.
         """
+        unknown = self.keys.difference(known_keys).intersection(_RULES_OF_KEY)
+        if not unknown:
+            return None
         candidates = LISTS if self.keys.intersection(known_keys, FLAGS) else _RULES_OF_KEY
-        for key in (key for key in candidates if key in self.keys.difference(known_keys)):
+        for key in (key for key in candidates if key in unknown):
             image = self._first_marked(key)
             if image is None:
                 continue
@@ -342,7 +365,8 @@ class DetectionInputs:
             devices := {str(column.device) for column in columns.values()}
         ) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must be on one device, got {sorted(devices)}")
-        broken = self._broken_rules(columns) if self.check_values else None
+        absent = {f"{x.prefix}_{key}" for x in sides for key in self._further_keys(x.prefix) if key not in x.keys}
+        broken = self._broken_rules(columns, absent) if self.check_values else None
         if self.check_values and columns["detection_labels"].is_cpu:
             for side, known_keys in zip(sides, self._known_keys, strict=True):
                 if (message := side.unused_key_warning(known_keys)) is not None:
@@ -420,8 +444,8 @@ class DetectionInputs:
         """Return further columns from the targets of the images."""
         return {}
 
-    def _broken_rules(self, columns: Columns) -> Tensor | None:
-        """Check the values of all columns; None on CPU, else the broken rules."""
+    def _broken_rules(self, columns: Columns, absent: Collection[str] = ()) -> Tensor | None:
+        """Check the values of all columns, except ``absent`` ones of zeros; None on CPU, else the broken rules."""
         flags = []
         for name, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
@@ -432,7 +456,8 @@ class DetectionInputs:
             }
             rule_names |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
             for key, names in rule_names.items():
-                flags.append(rules.check(names, (name, key), columns[f"{prefix}_{key}"], counts))
+                if (column := f"{prefix}_{key}") not in absent:
+                    flags.append(rules.check(names, (name, key), columns[column], counts))
         if self.pairs:
             pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
             owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")

@@ -7,6 +7,7 @@ on an accelerator each rule returns a flag.
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -18,6 +19,7 @@ from torch_ap.core.base.tensors import SCORES, UNSIGNED, Rule
 
 FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
 LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+_dtype = attrgetter("dtype")
 _INTEGERS = ("labels", "counts", *LISTS)
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # its fourth power is finite
@@ -187,10 +189,10 @@ class NegativeSizes(NamedTuple):
 
 def negative_sizes(boxes: Tensor, box_format: str, counts: Tensor) -> NegativeSizes | None:
     """Return the negative sizes of (N, 4) boxes of images with (B,) ``counts`` boxes; None if there are none."""
-    wrong = RULES[box_format].offends(boxes)
-    if not bool(wrong.any()):
+    rule = RULES[box_format]
+    if rule.broken is not None and not rule.broken(boxes):
         return None
-    wrong = wrong.any(1)
+    wrong = rule.offends(boxes).any(1)
     row = int(wrong.nonzero()[0])
     return NegativeSizes(int(wrong.sum()), _image_index(row, counts), boxes[row].tolist())
 
@@ -357,6 +359,35 @@ def raise_invalid_column(
             raise_invalid(where, f"must have one entry for each of {lengths[index]} scores or labels", len(value))
     devices = sorted({str(value.device) for value in values})
     raise_invalid(f"{key}` in `{name}", "must be on one device", Plain(", ".join(devices)))
+
+
+def join_usual(
+    key: str, values: Sequence[Any], lengths: Sequence[int] | None = None, row: tuple[int, ...] = ()
+) -> Tensor | None:
+    """Return the concatenated values of a key if they are tensors on CPU of one dtype that keep the rules of form.
+
+    The checks of each value run in C, and ``torch.cat`` raises for other shapes.
+
+    Args:
+        key: key in the dicts.
+        values: the key's value in each dict.
+        lengths: the expected number of rows of each value, if known.
+        row: shape of each row.
+
+    Returns:
+        The column; None for other values, valid or not, which :func:`form_fits` checks.
+    """
+    if len(set(map(type, values))) != 1 or type(values[0]) is not Tensor or len(set(map(_dtype, values))) != 1:
+        return None
+    size = math.prod(row)
+    if lengths is not None and list(map(Tensor.numel, values)) != [size * length for length in lengths]:
+        return None
+    try:
+        joined = torch.cat(values)  # type: ignore[arg-type]
+    except RuntimeError:
+        return None
+    fits = joined.is_cpu and joined.shape[1:] == row and _dtype_fits(key, joined.dtype)
+    return joined.detach() if fits else None
 
 
 def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, row: tuple[int, ...] = ()) -> bool:

@@ -114,6 +114,14 @@ class Criteria:
         word, bit = self._word_bits
         return bit.new_zeros((self.word_count, self.ranges)).scatter_add_(0, word, bit)
 
+    @cached_property
+    def in_python(self) -> tuple[list[float], list[int], list[int]]:
+        """The thresholds in ascending order, the criteria of the 0, 1, ..., T lowest, and the criteria of each range.
+
+        Requires one word.
+        """
+        return self.ascending.tolist(), self._prefixes[0].tolist(), self._range_words[0].tolist()
+
     def range_flags(self, words: Tensor, area: int) -> Tensor:
         """Return the flags of one area range, (T, P) bool, from (W, P) words."""
         word, bit = (native(x)[:, area] for x in self._word_bits)

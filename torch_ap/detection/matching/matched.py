@@ -105,8 +105,9 @@ class Matches:
         if self.relevant_of_all is not None:
             return self.relevant_of_all
         category, valid = native(self.truth_category), native(self.valid)
-        counts = [segments.count(arrays.take(category, arrays.true_indices(flags)), self.categories) for flags in valid]
-        return arrays.tensor(arrays.namespace(valid).stack(counts))
+        cell = arrays.arange_like(len(valid), category)[:, None] * self.categories + category
+        counts = segments.count(cell[valid], len(valid) * self.categories)
+        return arrays.tensor(counts.reshape(len(valid), -1))
 
     @cached_property
     def truth_category(self) -> Tensor:

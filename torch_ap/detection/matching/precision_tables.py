@@ -17,6 +17,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.order import Array
 from torch_ap.detection.matching.matched import Matches
 
 SPACING = 2.0**-52  # COCO's numpy.spacing(1); avoids 0 / 0, and changes the last bit of the first precision
@@ -72,16 +73,17 @@ def precision_tables(
     relevant = matches.relevant[list(areas)]
     present, (ordered, places) = relevant > 0, levels.sort()
     if not scores and _are_few(matches):
-        table, hits = _fill_few(matches, areas, relevant, ordered)
+        table, hits = _fill_few(matches, areas, relevant.numpy(), ordered.numpy())
         tables = [table]
     else:
         pairs, m = _pairs(matches, areas, present), relevant[present]
         shape = len(pairs.added), len(levels) + 1, len(m)
         tables = [levels.new_zeros(shape), *([levels.new_full(shape, -torch.inf)] if scores else [])]
         hits = _fill(tables, pairs, m, ordered)
+        for table in tables:
+            _raise_to_later_levels(table)
     size, columns = present.sum(1).tolist(), []
     for table in tables:
-        _raise_to_later_levels(table)
         kept = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
         columns.append(torch.split(kept, size, 2))
     columns.insert(1, torch.split(hits, size, 1))
@@ -95,37 +97,48 @@ def _are_few(matches: Matches) -> bool:
 
 
 @arrays.quiet
-def _fill_few(matches: Matches, areas: Sequence[int], relevant: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the table and the hits of :func:`_fill`, with the same operations for all area ranges at once.
+def _fill_few(matches: Matches, areas: Sequence[int], m: Array, levels: Array) -> tuple[Tensor, Tensor]:
+    """Return the table and the hits of :func:`_fill` from all area ranges at once, with the values of later levels.
+
+    A cell of a level is the highest precision of the first pair that reaches the level, and of later pairs. So the
+    number of levels that a pair reaches first is the number of copies of its value.
 
     Args:
         matches: the matches of all criteria, on CPU, in one word.
         areas: the indices of the A' area ranges.
-        relevant: (A', K) ground truths.
+        m: (A', K) ground truths.
         levels: (R,) recall levels, ascending.
 
     Returns:
-        (T, R + 1, S) float64 and (T, S) int32.
+        (T, R + 1, S) float64, the first row undefined, and (T, S) int32.
     """
     category, at, bits = matches.ranked.category.numpy(), matches.at.numpy(), matches.criteria.word_bits(areas)
-    m, inside, owner = relevant.numpy(), matches.inside.numpy()[areas], category.take(at)
-    hit, match = ((words.numpy()[0] & bits) != 0 for words in (matches.true_positive, matches.matched))  # (T, A', E)
-    running = segments.running_counts(inside)
-    counted = running.take(at + 1, 1) - running.take(category.searchsorted(owner), 1)
+    inside, owner = matches.inside.numpy()[areas], category.take(at)
+    hit, match = ((words.numpy() & bits) != 0 for words in (matches.true_positive, matches.matched))  # (T, A', E)
+    running, first = segments.running_counts(inside), category.searchsorted(owner)
+    counted = running.take(at + 1, 1) - running.take(first, 1)
     change = hit.view(np.int8) - (match & inside.take(at, 1)).view(np.int8)
-    edges = owner.searchsorted(np.arange(matches.categories + 1))
-    hits, changes = map(segments.running_counts, (hit, change))
-    totals = hits.take(edges, -1)
-    hits, changes = (x[..., 1:] - x.take(edges.take(owner), -1) for x in (hits, changes))
-    precision = hits / (segments.as_float64(changes + counted) + SPACING)
-    reached = levels.numpy().searchsorted(segments.as_float64(hits) / segments.as_float64(m.take(owner, 1)), "right")
-    thresholds, size = np.arange(len(bits))[:, None, None], len(levels) + 1
-    cells = (thresholds * size + reached) * m.size + (np.arange(len(m))[:, None] * m.shape[1] + owner)
-    table = np.zeros((len(bits), size, m.size))
-    np.maximum.at(table.reshape(-1), cells.reshape(-1), precision.reshape(-1))
-    present = arrays.true_indices(m.reshape(-1) > 0)
-    totals = (totals[..., 1:] - totals[..., :-1]).reshape(len(bits), -1)
-    return torch.from_numpy(table.take(present, 2)), torch.from_numpy(totals.take(present, 1))
+    kinds = np.arange(matches.categories + 1)
+    edges, totals = owner.searchsorted(kinds), segments.running_counts(hit)
+    hits, changes = (x[..., 1:] - x.take(edges.take(owner), -1) for x in (totals, segments.running_counts(change)))
+    precision = hits / (changes + counted + SPACING)
+    for low, high in itertools.pairwise(edges.tolist()):
+        if high - low > 1:
+            later_first = precision[..., high - 1 : low - 1 if low else None : -1]
+            np.maximum.accumulate(later_first, -1, out=later_first)
+    after_pairs = edges[1:] + kinds[:-1]  # each category has one more value, 0 for the levels that no pair reaches
+    values, ends = (np.zeros((*hit.shape[:2], len(owner) + len(after_pairs)), x) for x in (np.float64, np.int64))
+    of_pairs = np.arange(len(owner)) + owner
+    values[..., of_pairs] = precision
+    ends[..., of_pairs] = levels.searchsorted(hits / m.take(owner, 1), "right") + owner * len(levels)
+    ends[..., after_pairs] = kinds[1:] * len(levels)
+    ends[..., 1:] -= ends[..., :-1].copy()
+    copies = values.reshape(-1).repeat(ends.reshape(-1)).reshape(len(hit), -1, len(levels))
+    chosen = arrays.true_indices(m.reshape(-1) > 0)
+    table = np.empty((len(hit), len(levels) + 1, len(chosen)))
+    table[:, 1:] = copies.take(chosen, 1).swapaxes(1, 2)
+    all_hits = np.diff(totals.take(edges, -1)).reshape(len(hit), -1).take(chosen, 1)
+    return torch.from_numpy(table), torch.from_numpy(all_hits)
 
 
 def _raise_to_later_levels(table: Tensor) -> None:

@@ -14,11 +14,14 @@ from torch_ap.core.base.arrays import native
 from torch_ap.core.base.class_names import ClassNames, check_names, unique_label_names
 from torch_ap.core.ranking import order, segments
 from torch_ap.detection.inputs.images import Columns, Kind, image_ids, label_flags
-from torch_ap.detection.matching import assignment, candidate_pairs, stored
+from torch_ap.detection.matching import assignment, candidate_pairs, few_boxes, stored
 from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs
 from torch_ap.detection.matching.matched import Matches, Partners, Shares
 from torch_ap.detection.rules.coco_numbers import Classes, CocoNumbers, CocoSettings, Objects
 from torch_ap.detection.shapes.boxes import PairIoU
+
+_MOST_BOXES = 256  # detections and ground truths; above, NumPy's calls take less time than Python
+_MOST_PAIRS = 1 << 12  # detections times ground truths
 
 
 def classes_of(columns: Columns, shares: Shares | None = None) -> Classes:
@@ -53,6 +56,8 @@ def match(
         micro: whether all labels are one category.
         shares: the exchange with other processes that have the other images; None for one process.
     """
+    if shares is None and (few := _match_few_boxes(settings, columns, micro=micro)) is not None:
+        return CocoNumbers(settings, few[1], few[0])
     classes = classes_of(columns, shares)
 
     def local_matches() -> Matches:
@@ -67,6 +72,23 @@ def match(
 
     matches = local_matches() if shares is None else shares.matches(local_matches)
     return CocoNumbers(settings, matches, classes[0], shares)
+
+
+def _match_few_boxes(settings: CocoSettings, columns: Columns, *, micro: bool) -> tuple[Tensor, Matches] | None:
+    """Return the labels and the matches of a few boxes on CPU by COCO's rules; None for other input."""
+    has_other_rules = settings.own_iou is not None or type(settings).objects is not CocoSettings.objects
+    if has_other_rules or settings.iou_types != ("bbox",) or "ground_truth_boxes" not in columns:
+        return None
+    found, true = (columns[f"{side}_boxes"].shape[0] for side in ("detection", "ground_truth"))
+    are_few = found + true <= _MOST_BOXES and found * true <= _MOST_PAIRS and columns["detection_boxes"].is_cpu
+    if not are_few or "detection_area" in columns:
+        return None
+    criteria = settings.criteria(columns["detection_boxes"].device)
+    if criteria.word_count > 1 or criteria.least <= 0:
+        return None
+    areas, most = tuple(settings.areas.values()), settings.limits[-1]
+    options = {"use_given_area": settings.use_given_area, "micro": micro}
+    return few_boxes.match(columns, settings.box_format, areas, criteria, most, **options)
 
 
 def all_pairs(
@@ -199,7 +221,7 @@ class Report:
             prefix = "" if len(settings.iou_types) == 1 else f"{iou_type}_"
             micro = settings.average == "micro"
             numbers = matched(columns, iou_type, micro=micro, shares=shares)
-            results: dict[str, Any] = {name: value.to(dtype) for name, value in numbers.summary().items()}
+            results: dict[str, Any] = {**numbers.summary(dtype)}
             if self.extended_summary:
                 results["ious"] = _ious(settings, columns, iou_type, micro)
                 results |= {name: numbers.every(name) for name in ("precision", "recall", "scores")}
@@ -234,7 +256,7 @@ def narrow_to_int32(labels: Tensor) -> Tensor:
 def zero_dimensional(results: dict[str, Any]) -> dict[str, Any]:
     """Convert tensors with one element to 0-d tensors, as torchmetrics does."""
     return {
-        name: value.squeeze() if isinstance(value, Tensor) and value.numel() == 1 else value
+        name: value.squeeze() if isinstance(value, Tensor) and value.ndim and value.numel() == 1 else value
         for name, value in results.items()
     }
 

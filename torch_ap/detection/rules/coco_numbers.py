@@ -343,10 +343,17 @@ class CocoNumbers:
 
     def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
         """Return the mean precision over thresholds (or one), levels and categories: 0-d float64, -1 if undefined."""
+        mean = self._mean_precision(area, threshold)
+        return mean if isinstance(mean, Tensor) else torch.tensor(mean, dtype=torch.float64, device="cpu")
+
+    def _mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor | float:
         return self._mean(self._precision_values(area), area, lambda values: self._select_threshold(values, threshold))
 
-    def _mean(self, values: Tensor, area: int, select: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the mean of selected values of (..., K), or of (..., K') categories with ground truths."""
+    def _mean(self, values: Tensor, area: int, select: Callable[[Tensor], Tensor]) -> Tensor | float:
+        """Return the mean of selected values of (..., K), or of (..., K') categories with ground truths.
+
+        A tensor on CPU has a float as its mean, unless there are several slices.
+        """
         if self._slices is None:
             return mean_of_defined(select(values))
         relevant = self.matches.relevant[area].view(self._slices, -1)
@@ -354,7 +361,7 @@ class CocoNumbers:
         values_of_slices = map(select, torch.split(values, sizes.sum(1).tolist(), -1))
         if values.is_cpu:
             return torch.tensor([_mean_of_array(x.numpy()) for x in values_of_slices], dtype=torch.float64)
-        return torch.stack(list(map(mean_of_defined, values_of_slices)))
+        return torch.stack([torch.as_tensor(mean_of_defined(x)) for x in values_of_slices])
 
     def _precision_values(self, area: int) -> Tensor:
         """Return the values averaged by :meth:`mean_precision`.
@@ -376,7 +383,27 @@ class CocoNumbers:
 
         return self._once(("mean", area), means)
 
-    def _group_precision(self, labels: Tensor) -> Tensor:
+    def _recall_values(self, area: int, limit: int) -> Tensor:
+        """Return :meth:`recall`, or (T, K') for the categories with ground truths."""
+        if self._shares is not None or not self.settings.by_levels:
+            return self.recall(area, limit)
+        if limit != self._last and self.settings.limits[limit] > self._last_place:
+            limit = self._last
+        m, table = native(self.matches.relevant)[area], self._results.get(("table", area, limit))
+        present = m > 0
+        if table is None:
+            hits = native(self.matches.hits(area, self.settings.limits[limit]))[:, present]
+        else:
+            hits = native(table.hits)
+        return arrays.tensor(segments.as_float64(hits) / segments.as_float64(m[present]))
+
+    @cached_property
+    def _last_place(self) -> int:
+        """The highest place of a matched detection in its group."""
+        places = arrays.take(native(self.matches.ranked.place), native(self.matches.at))
+        return int(places.max()) if len(places) else -1
+
+    def _group_precision(self, labels: Tensor) -> Tensor | float:
         """Return the mean precision of the categories with these labels: 0-d float64, -1 if there are none."""
         inside = torch.isin(self.labels, labels.to(self.labels.device))
         return self._mean(self._precision_values(0), 0, lambda values: values[..., : len(self.labels)][..., inside])
@@ -388,27 +415,31 @@ class CocoNumbers:
         index = self.threshold(threshold)
         return values[:0] if index is None else values[index]
 
-    def mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor:
-        """Return the mean recall over thresholds (or one) and categories: 0-d float64, -1 if undefined."""
-        recall = self.recall(area, self._last if limit is None else limit)
+    def _mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor | float:
+        """Return the mean recall over thresholds (or one) and categories, -1 if undefined."""
+        recall = self._recall_values(area, self._last if limit is None else limit)
         return self._mean(recall, area, lambda values: self._select_threshold(values, threshold))
 
-    def summary(self) -> dict[str, Tensor]:
-        """Return COCO's numbers by torchmetrics' names, float64."""
+    def summary(self, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+        """Return COCO's numbers by torchmetrics' names."""
         names = list(self.settings.areas)
         ranges = list(enumerate(names))[1:]
         if self.settings.by_levels:
             self.tables(range(len(names)), self._last)
         # precision first: its tables or curves already contain the recall
-        numbers = {"map": self.mean_precision(), "map_50": self.mean_precision(0, 0.5)}
-        numbers["map_75"] = self.mean_precision(0, 0.75)
-        numbers |= {f"map_{name}": self.mean_precision(area) for area, name in ranges}
+        numbers = {"map": self._mean_precision(), "map_50": self._mean_precision(0, 0.5)}
+        numbers["map_75"] = self._mean_precision(0, 0.75)
+        numbers |= {f"map_{name}": self._mean_precision(area) for area, name in ranges}
         numbers |= {f"map_{name}": self._group_precision(labels) for name, labels in self.settings.groups.items()}
         for limit, most in enumerate(self.settings.limits):
-            numbers[f"mar_{most}"] = self.mean_recall(0, limit)
+            numbers[f"mar_{most}"] = self._mean_recall(0, limit)
         for threshold in self.settings.recall_at:
-            numbers[f"mar_iou_{100 * threshold:.0f}"] = self.mean_recall(threshold=threshold)
-        return numbers | {f"mar_{name}": self.mean_recall(area) for area, name in ranges}
+            numbers[f"mar_iou_{100 * threshold:.0f}"] = self._mean_recall(threshold=threshold)
+        numbers |= {f"mar_{name}": self._mean_recall(area) for area, name in ranges}
+        if any(isinstance(value, Tensor) for value in numbers.values()):
+            return {name: torch.as_tensor(value).to(dtype) for name, value in numbers.items()}
+        values = torch.from_numpy(np.array(list(numbers.values()))).to(dtype)
+        return dict(zip(numbers, values.unbind(), strict=True))
 
     def category_means(self) -> tuple[Tensor, Tensor]:
         """Return AP and AR of each category at the last limit: (K,) each, -1 without ground truths."""
@@ -432,10 +463,10 @@ class CocoNumbers:
         return torch.where(self.matches.relevant[area] > 0, values, torch.nan)
 
 
-def mean_of_defined(values: Tensor) -> Tensor:
-    """Return the mean of the values above -1, on CPU in COCO's order of summation; -1 if there are none."""
+def mean_of_defined(values: Tensor) -> Tensor | float:
+    """Return the mean of the values above -1; -1 if there are none. On CPU a float, in COCO's order of summation."""
     if values.is_cpu:
-        return torch.tensor(_mean_of_array(values.numpy()), dtype=torch.float64, device="cpu")
+        return _mean_of_array(values.numpy())
     defined = values > -1
     count = defined.sum()
     return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
@@ -444,6 +475,6 @@ def mean_of_defined(values: Tensor) -> Tensor:
 def _mean_of_array(values: Array) -> float:
     """Return :func:`mean_of_defined` of an array."""
     defined = values.reshape(-1)
-    if defined.size and defined.min() <= -1:
+    if defined.size and np.minimum.reduce(defined) <= -1:
         defined = defined[defined > -1]
     return float(np.add.reduce(defined) / defined.size) if defined.size else -1.0  # faster than `mean`, same steps
