@@ -24,6 +24,7 @@ from benchmarks.coverage import (
     few_images,
     few_misses,
     groups,
+    groups_at_rank,
     images,
     labels,
     operating_points,
@@ -45,7 +46,7 @@ _PARTS = {
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "chance-of-queries": chance_of_queries, "systems": systems, "differences": differences,
     "best": best, "planning": planning, "queries": queries, "images": images, "few-images": few_images,
-    "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups,
+    "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups, "groups-at-rank": groups_at_rank,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them
 _OPENING = pathlib.Path(__file__).with_name("opening.md")

@@ -77,9 +77,13 @@ def test_rank_k_of_one_ranking(table, run):
         assert compared["p_value"] == pytest.approx(float(wanted.p_value))
     gate = json.loads(run(*BINARY, *words[:2], "--baseline", "other", "--fail-if-worse", "0.5", "--json").out)["gates"]
     assert gate[0]["result"] == "passed"
-    clustered = measures(run(*BINARY, "-m", "ap@60", "--baseline", "other", "--cluster", "cluster", "--json"))
-    assert clustered["ap@60"]["compared"]["p_value"] is None
-    assert "one ranking has one for ap, ap@k" in clustered["ap@60"]["reasons"][0]
+    words = ("-m", "ap@60", "-m", "P@60", "--interval", "--baseline", "other", "--cluster", "cluster", "--json")
+    clustered, ids = measures(run(*BINARY, *words)), table["cluster"]
+    found = inference.average_precision_at_k_interval(preds, target, 60, groups=ids)
+    assert [clustered["ap@60"][x] for x in ("low", "high")] == ends(found)
+    for name, options in (("ap@60", {}), ("P@60", {"measure": "precision"})):
+        wanted = inference.compare_rankings_at_k(preds, other, target, 60, groups=ids, **options)
+        assert clustered[name]["compared"]["p_value"] == pytest.approx(float(wanted.p_value))
 
 
 def test_chance_of_one_ranking_and_of_groups(table, run):

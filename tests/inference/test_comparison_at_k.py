@@ -215,10 +215,6 @@ def test_metrics_at_k_without_items_or_of_other_settings():
     for options in ({"method": "influence"}, {"design": "stratified"}, {"simultaneous": True}, {"first_look": 5}):
         with pytest.raises(ValueError, match=next(iter(options))):
             metric.confidence_interval(**options)
-    metric.reset()
-    metric.update(torch.arange(20.0), torch.ones(20).long(), groups=list(range(20)))
-    with pytest.raises(ValueError, match="`groups` must be None for an interval of AP@k"):
-        metric.confidence_interval()
     tied = BinaryAveragePrecision(top_k=5, ties="expected")
     tied.update(torch.zeros(20), torch.ones(20).long())
     with pytest.raises(ValueError, match="`ties` must be 'grouped'"):

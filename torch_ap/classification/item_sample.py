@@ -26,7 +26,7 @@ from torch_ap.inference.average_precision import (
 from torch_ap.inference.average_precision_at_k import interval_at_k_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
-from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k
+from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k, method_at_k
 from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.label_noise import interval_of_noisy_items
@@ -116,18 +116,22 @@ class ItemSample(Sample):
 
     def _interval_at_k(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of AP@k of one ranking."""
-        k, denominator = self._validate_cut(method, ("dirichlet",))
+        items = None
+        if self.batch is not None and self.batch.groups is not None:
+            scores, relevant, groups = _ranked_items(self.batch)
+            assert groups is not None
+            items = scores, relevant, groups
+        k, denominator = self._validate_cut(method, ("dirichlet" if items is None else "jackknife",))
         level = checks.open_fraction("confidence_level", confidence_level)
-        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling)
+        return interval_at_k_of_curve(self.curve, k, denominator, level, resampling, items)
 
     def _validate_cut(self, method: str | None, methods: Sequence[str], *curves: HitCurve) -> tuple[int, Any]:
         """Return k and the denominator of AP@k, or raise ValueError for what has no interval at k."""
-        convention, batch = self.settings.convention, self.batch
+        convention = self.settings.convention
         checks.one_of("method", method, (*methods, None))
         for name, value, only in (
             ("design", self.design, "iid"),
             ("prevalence", self.settings.prevalence, None),
-            ("groups", None if batch is None else batch.groups, None),
             ("sampling_weights", self.sampling_weights, False),
             ("simultaneous", self.simultaneous, False),
             ("first_look", self.first_look, None),
@@ -194,11 +198,9 @@ class ItemSample(Sample):
             default = "influence" if mine.groups is None else grouped.DEFAULT
             options = InferenceSettings(confidence_level, method or default, self.design)
             return compare_averages(self.settings, (mine, theirs), curves, options)
-        is_counted = counted_items(mine.target)
-        scores = mine.scores[is_counted], theirs.scores[is_counted]
+        (own, relevant, groups), (other_scores, _, _) = map(_ranked_items, (mine, theirs))
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
-        groups = None if mine.groups is None else mine.groups[is_counted]
-        return compare_curves(curves, scores, mine.target[is_counted] == 1, self.settings.convention, options, groups)
+        return compare_curves(curves, (own, other_scores), relevant, self.settings.convention, options, groups)
 
     def _compare_at_k(
         self,
@@ -210,20 +212,18 @@ class ItemSample(Sample):
     ) -> Comparison:
         """Return the comparison of AP@k of one ranking."""
         k, denominator = self._validate_cut(method, METHODS_AT_K, curves[1])
-        is_counted = counted_items(batches[0].target)
+        (own, relevant, groups), (other_scores, _, _) = map(_ranked_items, batches)
         level = checks.open_fraction("confidence_level", confidence_level)
-        options = TopSettings(k, "average_precision", denominator, level, method or "dirichlet", resampling)
-        scores = batches[0].scores[is_counted], batches[1].scores[is_counted]
-        return compare_curves_at_k(curves, scores, batches[0].target[is_counted] == 1, options)
+        method = method_at_k(method, groups)
+        options = TopSettings(k, "average_precision", denominator, level, method, resampling)
+        return compare_curves_at_k(curves, (own, other_scores), relevant, options, groups)
 
     def noisy_interval(
         self, false_positive_rate: float, false_negative_rate: float, confidence_level: float
     ) -> Interval:
         """Return the interval of the AP of the true labels of one ranking."""
-        batch = self._plain_items("an interval under label noise")
-        is_counted = counted_items(batch.target)
-        rates = false_positive_rate, false_negative_rate
-        return interval_of_noisy_items(batch.scores[is_counted], batch.target[is_counted], *rates, confidence_level)
+        scores, relevant, _ = _ranked_items(self._plain_items("an interval under label noise"))
+        return interval_of_noisy_items(scores, relevant, false_positive_rate, false_negative_rate, confidence_level)
 
     def judged_interval(self, judge: "ItemSample", confidence_level: float) -> PredictionPoweredInterval:
         """Return the interval of the AP of one ranking under human labels."""
@@ -259,9 +259,7 @@ class ItemSample(Sample):
             note = grouped.few_groups_reason(without.hit_groups)
             return jackknife_contributions(value, values, df, df + 1 if single else None, note)
         if single:
-            is_counted = counted_items(self.batch.target)
-            items = self.batch.scores[is_counted], self.batch.target[is_counted] == 1
-            return ranking_contributions(self.curve, *items, self.design)
+            return ranking_contributions(self.curve, *_ranked_items(self.batch)[:2], self.design)
         shares = item_shares(self.settings, self.batch, self.curve, self.design)
         df = float(degrees_of_freedom(self.settings, self.curve, self.design))
         return Contributions(value, shares.to("cpu", torch.float64), df)
@@ -275,6 +273,13 @@ class ItemSample(Sample):
     def _require_sample_prevalence(self, what: str) -> None:
         if self.settings.prevalence is not None:
             raise_invalid("prevalence", f"must be None for {what}", self.settings.prevalence)
+
+
+def _ranked_items(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the scores, the relevance and the groups of the items of one ranking that are not ignored."""
+    is_counted = counted_items(batch.target)
+    groups = None if batch.groups is None else batch.groups[is_counted]
+    return batch.scores[is_counted], batch.target[is_counted] == 1, groups
 
 
 def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:

@@ -24,7 +24,7 @@ from torch_ap.inference import (
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 
-AP_ALONE = "one ranking has one for ap, ap@k, P@k and R@k only, clusters and classes for ap only"
+AP_ALONE = "one ranking has one for ap, ap@k, P@k and R@k only, and classes for ap only"
 _NO_INTERVAL = (
     "one ranking has one for ap, ap@k, P@k, R@k and interpolated ap only, and classes for ap and interpolated ap"
 )
@@ -70,7 +70,7 @@ def has_comparison(measure: Measure, columns: Columns) -> bool:
     """Whether a measure can be compared with the measure of a baseline."""
     if columns.group is not None or (measure.kind == "ap" and measure.k is None):
         return True
-    return columns.preds.ndim == 1 and columns.cluster is None and measure.kind in ("ap", *_AT_K)
+    return columns.preds.ndim == 1 and measure.kind in ("ap", *_AT_K)
 
 
 def comparison_of(
@@ -83,7 +83,7 @@ def comparison_of(
     """
     if columns.group is None and measure.kind in _AT_K:
         at_k: dict[str, Any] = {"measure": _NAMES_AT_K[measure.kind], "confidence_level": level}
-        at_k |= resampling_options(args)
+        at_k |= {"groups": columns.cluster, **resampling_options(args)}
         return compare_rankings_at_k(columns.preds, baseline.preds, columns.target, measure.k or 1, **at_k)
     own, other = (evaluate(args, measure, x) for x in (columns, baseline))
     if columns.group is not None or measure.k is None:

@@ -14,8 +14,11 @@ from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.counts import hits_at
 from torch_ap.core.measures.top_share import average_precision_in_top_share
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.groups import validate_groups
+from torch_ap.inference.groups_at_k import grouped_interval_at_k
 from torch_ap.inference.precision_recall import ends_by_weights
 from torch_ap.inference.record import Interval, first_interval
 from torch_ap.inference.resampling import Resampling
@@ -30,12 +33,13 @@ def average_precision_at_k_interval(
     *,
     denominator: Denominator = "min",
     confidence_level: float = 0.95,
+    groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
-    r"""Return a confidence interval for AP@k of one ranking, by Dirichlet weights of the items.
+    r"""Return a confidence interval for AP@k of one ranking, by Dirichlet weights of the items or by groups.
 
     .. math::
         AP@k = \frac{1}{d} \sum_{i : t_i \le k} p(t_i), \qquad d = \min(k, m),\ m \text{ or } h(k)
@@ -53,6 +57,8 @@ def average_precision_at_k_interval(
         top_k: rank k, 1 to N.
         denominator: d: "min" min(k, m), "relevant" m, "found" the hits in the top k.
         confidence_level: nominal coverage, in (0, 1).
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. The delete-one-group jackknife replaces the draws, see :mod:`torch_ap.inference.groups_at_k`.
         n_resamples: number of draws of weights, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -84,7 +90,10 @@ def average_precision_at_k_interval(
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     curve = validated_curve(preds, target)
     k = checks.rank("top_k", top_k, int(curve.n))
-    return interval_at_k_of_curve(curve, k, denominator, confidence_level, resampling)
+    scores, relevant = preds.detach().flatten(), target.flatten() == 1
+    ids = validate_groups(groups, scores.shape, scores.device)
+    items = None if ids is None else (scores, relevant, ids)
+    return interval_at_k_of_curve(curve, k, denominator, confidence_level, resampling, items)
 
 
 def interval_at_k_of_curve(
@@ -93,8 +102,18 @@ def interval_at_k_of_curve(
     denominator: Denominator,
     confidence_level: float,
     resampling: Resampling,
+    items: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> Interval:
-    """Return the interval of the curve of one ranking as :func:`average_precision_at_k_interval`."""
+    """Return the interval of the curve of one ranking as :func:`average_precision_at_k_interval`.
+
+    Args:
+        curve: the ranking.
+        k: rank of the cut.
+        denominator: divisor of AP@k.
+        confidence_level: nominal coverage.
+        resampling: settings of the draws.
+        items: scores, relevance and group of each item; None for independent items.
+    """
     estimate = Convention(top_k=k, denominator=denominator, ties="grouped")(curve)
     nan = torch.full_like(estimate, torch.nan)
     reason = "" if int(curve.m) else "no hits: everything is NaN"
@@ -103,6 +122,9 @@ def interval_at_k_of_curve(
         return found
     reason = few_hits_reason([curve], k)
     measure = partial(average_precision_in_top_share, denominator=denominator)
+    if items is not None:
+        grouped = grouped_interval_at_k(curve, *items, k, measure, confidence_level)
+        return replace(grouped, reason="; ".join(filter(None, [grouped.reason, reason])))
     return ends_by_weights(replace(found, reason=reason), curve, k, measure, resampling)
 
 

@@ -78,23 +78,22 @@ class PairedItems:
 
 
 class PairedGroups:
-    """APs of both systems without each group, for the standard error of functions of the two APs."""
+    """Values of both systems without each group, for the standard error of functions of the two values.
 
-    def __init__(
-        self,
-        curves: Sequence[HitCurve],
-        scores: tuple[Tensor, Tensor],
-        relevant: Tensor,
-        groups: Groups,
-        options: InferenceSettings,
-    ) -> None:
-        grouped.check_design(options.design)
-        method = grouped.resolve_method(options.method, groups, GROUP_METHODS)
-        method = grouped.DEFAULT if method == "logit" else method
-        systems = zip(curves, scores, strict=True)
-        self.values = [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
+    Args:
+        values: (G,) values of each system without each group.
+        groups: the groups of the items.
+        relevant: (N,) bool.
+    """
+
+    def __init__(self, values: Sequence[Tensor], groups: Groups, relevant: Tensor) -> None:
         hits = groups.hits(relevant)
-        self.df, self.hit_groups = groups.degrees_of_freedom(hits), (hits > 0).sum()
+        self.values, self.df, self.hit_groups = values, groups.degrees_of_freedom(hits), (hits > 0).sum()
+
+    @property
+    def reason(self) -> str:
+        """Warn of few groups with hits, and return why the standard error is doubtful or unknown; "" if neither."""
+        return grouped.few_groups_reason(self.hit_groups) if self.df >= 1 else grouped.NO_SPREAD
 
     def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
         """Return the standard error of a weighted difference of the APs; NaN if the spread is unknown."""
@@ -452,12 +451,13 @@ def compare_curves(
     if groups is None:
         items = PairedItems(curves, scores, relevant, options)
     else:
-        items = PairedGroups(curves, scores, relevant, Groups.from_ids(groups), options)
+        own = Groups.from_ids(groups)
+        items = PairedGroups(_values_without_groups(curves, scores, relevant, own, options), own, relevant)
     count, error = items.df + 1, items.standard_error()
     df = math.inf if method.endswith("-z") else items.df
     reason = _reason(hits, error)
     if isinstance(items, PairedGroups) and hits:
-        reason = grouped.few_groups_reason(items.hit_groups) if items.df >= 1 else grouped.NO_SPREAD
+        reason = items.reason
     comparison = comparison_from_error(value_a, value_b, error, df=df, reason=reason, **options.fields)
     if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
         return comparison
@@ -474,6 +474,21 @@ def compare_curves(
     p = (int((differences[1:] >= differences[0] - SAME_VALUE).sum()) + 1) / len(differences)
     reason = comparison.reason.replace("neither interval nor p-value", "no interval")
     return replace(comparison, p_value=number(p), reason=reason)
+
+
+def _values_without_groups(
+    curves: Sequence[HitCurve],
+    scores: tuple[Tensor, Tensor],
+    relevant: Tensor,
+    groups: Groups,
+    options: InferenceSettings,
+) -> list[Tensor]:
+    """Return the AP of each system without each group, (G,)."""
+    grouped.check_design(options.design)
+    method = grouped.resolve_method(options.method, groups, GROUP_METHODS)
+    method = grouped.DEFAULT if method == "logit" else method
+    systems = zip(curves, scores, strict=True)
+    return [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
 
 
 def _bootstrap(

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Denominator, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.ties import DENOMINATORS
@@ -31,18 +32,21 @@ from torch_ap.core.measures.top_share import (
     precision_in_top_share,
     recall_in_top_share,
 )
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import builders, hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference import dirichlet
 from torch_ap.inference.average_precision_at_k import few_hits_reason
-from torch_ap.inference.comparison import ranks_of_hits, swapped_on_cpu
+from torch_ap.inference.comparison import PairedGroups, logit_test, ranks_of_hits, swapped_on_cpu
 from torch_ap.inference.dirichlet import WeightedItems
-from torch_ap.inference.record import SAME_VALUE, Comparison
+from torch_ap.inference.groups import validate_groups
+from torch_ap.inference.groups_at_k import combined_groups, without_each_group_at_k
+from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, number
 from torch_ap.inference.resampling import Resampling, group_items
 
 MeasureAtK: TypeAlias = Literal["average_precision", "precision", "recall"]
-MethodAtK: TypeAlias = Literal["dirichlet", "permutation"]
+MethodAtK: TypeAlias = Literal["dirichlet", "permutation", "jackknife"]
 METHODS_AT_K = allowed_values(MethodAtK)
 _HALVINGS = 20  # of the interval that contains the p-value
 
@@ -56,7 +60,8 @@ def compare_rankings_at_k(
     measure: MeasureAtK = "average_precision",
     denominator: Denominator = "min",
     confidence_level: float = 0.95,
-    method: MethodAtK = "dirichlet",
+    method: MethodAtK | None = None,
+    groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -73,6 +78,9 @@ def compare_rankings_at_k(
       where the top k contain nearly no misses, because each interval allows for misses above them.
     - "permutation": the two ranks of each item are swapped at random, and p is (b + 1) / (B + 1). It tests whether the
       systems are exchangeable. It has more power near a value of 1, where it can contradict the interval.
+    - "jackknife": for items in groups, the test and the interval of "logit" in
+      :func:`torch_ap.inference.compare_rankings`, from the values at rank k without each group, see
+      :mod:`torch_ap.inference.groups_at_k`.
 
     Args:
         preds_a: (N,) scores of system A, no NaN; A and B may have different scales.
@@ -83,7 +91,9 @@ def compare_rankings_at_k(
         measure: "average_precision", "precision" or "recall", all in the top k.
         denominator: divisor of AP@k: "min" min(k, m), "relevant" m, "found" the hits in the top k.
         confidence_level: nominal coverage of the interval, in (0, 1).
-        method: of the p-value, as above.
+        method: of the p-value, as above; None for "dirichlet", or with ``groups`` "jackknife".
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. With fewer than 10 groups with hits, a warning is raised.
         n_resamples: number B of draws of weights, and of permutations, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -112,7 +122,6 @@ def compare_rankings_at_k(
     """
     checks.one_of("measure", measure, allowed_values(MeasureAtK))
     checks.one_of("denominator", denominator, DENOMINATORS)
-    checks.one_of("method", method, METHODS_AT_K)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
@@ -123,8 +132,24 @@ def compare_rankings_at_k(
     relevant = target == 1
     k = checks.rank("top_k", top_k, len(relevant))
     curves = [builders.from_scores(x, relevant) for x in scores]
-    options = TopSettings(k, measure, denominator, confidence_level, method, resampling)
-    return compare_curves_at_k((curves[0], curves[1]), (scores[0], scores[1]), relevant, options).to(preds_a.device)
+    ids = validate_groups(groups, relevant.shape, relevant.device)
+    options = TopSettings(k, measure, denominator, confidence_level, method_at_k(method, ids), resampling)
+    pair = (curves[0], curves[1]), (scores[0], scores[1])
+    return compare_curves_at_k(*pair, relevant, options, ids).to(preds_a.device)
+
+
+def method_at_k(method: str | None, ids: Tensor | None) -> str:
+    """Return the method of a comparison at rank k, with the default for None.
+
+    Raises:
+        ValueError: for an unknown method, "jackknife" without groups, and the other methods with groups.
+    """
+    checks.one_of("method", method, (*METHODS_AT_K, None))
+    if ids is not None and method not in (None, "jackknife"):
+        raise_invalid("method", "must be 'jackknife' or None with `groups`", method)
+    if ids is None and method == "jackknife":
+        raise_invalid("method", "must be 'dirichlet', 'permutation' or None without `groups`", method)
+    return method or ("dirichlet" if ids is None else "jackknife")
 
 
 @dataclass(frozen=True)
@@ -156,7 +181,11 @@ class TopSettings:
 
 
 def compare_curves_at_k(
-    curves: tuple[HitCurve, HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, options: TopSettings
+    curves: tuple[HitCurve, HitCurve],
+    scores: tuple[Tensor, Tensor],
+    relevant: Tensor,
+    options: TopSettings,
+    ids: Tensor | None = None,
 ) -> Comparison:
     """Compare the curves of validated items as :func:`compare_rankings_at_k`."""
     m = int(relevant.sum())
@@ -167,6 +196,8 @@ def compare_curves_at_k(
         return Comparison.from_numbers(*[math.nan] * 7, **settings, reason="no hits: everything is NaN")
     share = options.k / len(relevant)
     first, second = (float(options.values(curve, share)) for curve in curves)
+    if ids is not None:
+        return _compare_in_groups((first, second), curves, scores, relevant, ids, options)
     items = SharedItems.from_items(curves, scores, relevant, options.k)
     if items.are_alike:
         reason = "no item distinguishes the systems: p = 1 by definition"
@@ -183,6 +214,30 @@ def compare_curves_at_k(
         reason = "; ".join(filter(None, [reason, f"p is no less than {least:.4g} with these draws"]))
     numbers = (first, second, first - second, *mover.ends(1 - options.confidence_level), mover.standard_error, p)
     return Comparison.from_numbers(*numbers, **settings, reason=reason)
+
+
+def _compare_in_groups(
+    values: tuple[float, float],
+    curves: tuple[HitCurve, HitCurve],
+    scores: tuple[Tensor, Tensor],
+    relevant: Tensor,
+    ids: Tensor,
+    options: TopSettings,
+) -> Comparison:
+    """Return the comparison of the values at rank k of items in groups, by the values without each group."""
+    groups, level = combined_groups(ids), options.confidence_level
+    systems = zip(curves, scores, strict=True)
+    without = [without_each_group_at_k(*x, relevant, groups, options.k, options.values) for x in systems]
+    pair = PairedGroups(without, groups, relevant)
+    settings: dict[str, Any] = {"confidence_level": level, "method": options.method, "design": "iid"}
+    comparison = comparison_from_error(*values, pair.standard_error(), df=pair.df, reason=pair.reason, **settings)
+    if not comparison.p_value < 1:  # also NaN
+        return comparison
+    if min(values) > 0:  # a value of 0 has no logit
+        low, high, p = logit_test(values, pair, pair.df + 1, level)
+        comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
+    few = few_hits_reason(curves, options.k) if options.measure == "average_precision" else ""
+    return replace(comparison, reason="; ".join(filter(None, [comparison.reason, few])))
 
 
 def _permutation_p_value(

@@ -1,0 +1,179 @@
+"""Measures at rank k of items in groups, against explicit deletion of each group."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from scipy import special, stats
+
+from tests.inference.test_average_precision_at_k import DENOMINATORS, ranked
+from tests.inference.test_comparison_at_k import MEASURES, pair, weighted_value
+from tests.inference.test_groups import explicit_df, explicit_error
+from tests.support.each import each
+from tests.support.tolerances import REORDERED
+from torch_ap import BinaryAveragePrecision
+from torch_ap.core.measures import top_share
+from torch_ap.core.ranking.builders import from_scores
+from torch_ap.inference import average_precision_at_k_interval, compare_rankings_at_k, groups_at_k
+from torch_ap.inference.comparison_at_k import TopSettings
+from torch_ap.inference.groups import Groups
+from torch_ap.inference.groups_at_k import without_each_group_at_k
+from torch_ap.inference.resampling import Resampling
+
+
+def explicit_values(scores, target, ids, k, **options):
+    """Return the measure of the items outside of each group, item by item, cut at the share k / n."""
+    values = []
+    for group in torch.unique(ids):
+        kept = ids != group
+        hit = target[kept][scores[kept].argsort(descending=True)].bool().numpy()
+        values.append(weighted_value(hit, np.ones(len(hit)), k / len(scores), **options))
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def measure_of(measure="average_precision", denominator="min"):
+    return TopSettings(0, measure, denominator, 0.95, "jackknife", Resampling()).values
+
+
+@each("options", MEASURES)
+def test_values_without_each_group_equal_explicit_deletion(options):
+    for seed, k in ((0, 20), (1, 5), (2, 90)):
+        scores, target = ranked(90, 0.3, seed=seed)
+        ids = torch.randint(12, (90,), generator=torch.Generator().manual_seed(seed)) * 10**9
+        arguments = from_scores(scores, target == 1), scores, target == 1, Groups.from_ids(ids), k
+        found = without_each_group_at_k(*arguments, measure_of(**options))
+        torch.testing.assert_close(found, explicit_values(scores, target, ids, k, **options), rtol=1e-12, atol=1e-12)
+
+
+@each("dtype", (torch.float16, torch.float32, torch.float64, torch.int64))
+def test_tied_scores_and_blocks_of_groups(dtype, monkeypatch):
+    scores, target = ranked(120, 0.3)
+    scores, ids, measure = (2 * scores).round().to(dtype), torch.arange(120) % 9, top_share.recall_in_top_share
+    arguments = from_scores(scores, target == 1), scores, target == 1, Groups.from_ids(ids), 30, measure
+    wanted = [measure(from_scores(scores[ids != x], target[ids != x] == 1), 0.25) for x in range(9)]
+    for block in (1 << 22, 1):
+        monkeypatch.setattr(groups_at_k, "_NUMBERS_PER_BLOCK", block)
+        torch.testing.assert_close(without_each_group_at_k(*arguments), torch.cat(wanted))
+
+
+@each("denominator", DENOMINATORS)
+def test_interval_follows_from_explicit_deletion(denominator):
+    scores, target = ranked(200, 0.3)
+    ids = torch.arange(200) // 10
+    found = average_precision_at_k_interval(scores, target, 60, denominator=denominator, groups=ids)
+    error = explicit_error(explicit_values(scores, target, ids, 60, denominator=denominator))
+    value = float(average_precision_at_k_interval(scores, target, 60, denominator=denominator).estimate)
+    half = stats.t.ppf(0.975, explicit_df(target, ids)) * error / (value * (1 - value))
+    ends = special.expit(special.logit(value) + np.array([-half, half]))
+    assert [float(found.low), float(found.high)] == pytest.approx(list(ends))
+    assert float(found.standard_error) == pytest.approx(error)
+    assert (float(found.estimate), found.method, found.reason) == (value, "jackknife", "")
+    assert average_precision_at_k_interval(scores, target, 60, denominator=denominator, groups=ids.tolist()) == found
+
+
+def test_many_groups_are_combined(monkeypatch):
+    scores, target = ranked(200, 0.3)
+    ids = torch.arange(200) // 5
+    monkeypatch.setattr(groups_at_k, "MAX_JACKKNIFE", 15)
+    found = average_precision_at_k_interval(scores, target, 60, groups=ids)
+    assert found == average_precision_at_k_interval(scores, target, 60, groups=ids % 15)
+
+
+def test_edge_cases():
+    scores, target = torch.arange(60.0, 0, -1), torch.tensor([1] * 20 + [0] * 40)
+    perfect = average_precision_at_k_interval(scores, target, 15, groups=torch.arange(60) % 20)
+    assert float(perfect.low) == pytest.approx(0.05 ** (1 / 20))
+    assert (float(perfect.high), float(perfect.standard_error)) == (1, 0)
+    assert "alpha^(1 / effective groups)" in perfect.reason
+    single = average_precision_at_k_interval(scores, target, 30, groups=[0] * 60)
+    assert single.low.isnan()
+    assert "fewer than two groups" in single.reason
+    none = average_precision_at_k_interval(scores, target * 0, 30, groups=torch.arange(60))
+    assert none.reason == "no hits: everything is NaN"
+    with pytest.warns(UserWarning, match="6 groups with hits"):
+        few = average_precision_at_k_interval(scores, target.roll(1), 30, groups=torch.arange(60) % 6)
+    assert "6 groups with hits" in few.reason
+    with pytest.warns(UserWarning, match="5 hits in the top 6"):
+        top = average_precision_at_k_interval(scores, target.roll(1), 6, groups=torch.arange(60) % 20)
+    assert "5 hits in the top 6" in top.reason
+    with pytest.warns(UserWarning, match="0 hits in the top 3"):
+        zero = average_precision_at_k_interval(scores, target.flip(0), 3, groups=torch.arange(60) % 20)
+    assert zero.low.isnan()
+
+
+@each("options", MEASURES)
+def test_comparison_follows_from_explicit_deletion(options):
+    a, b, target = pair(240, 0.3)
+    ids = torch.arange(240) // 8
+    found = compare_rankings_at_k(a, b, target, 60, groups=ids, **options)
+    values = [explicit_values(x, target, ids, 60, **options) for x in (a, b)]
+    assert float(found.standard_error) == pytest.approx(explicit_error(values[0] - values[1]))
+    df = explicit_df(target, ids)
+    share = (df + 1) / (df + 2)
+    shrunken = [share * float(x) for x in (found.value_a, found.value_b)]
+    slopes = [share / (x * (1 - x)) for x in shrunken]
+    error = explicit_error(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
+    gap = special.logit(shrunken[0]) - special.logit(shrunken[1])
+    assert float(found.p_value) == pytest.approx(2 * stats.t.sf(abs(gap) / error, df))
+    assert found.low < found.difference < found.high
+    assert (found.low > 0 or found.high < 0) == (found.p_value < 0.05)
+    back = compare_rankings_at_k(b, a, target, 60, groups=ids, method="jackknife", **options)
+    assert float(back.p_value) == pytest.approx(float(found.p_value))
+
+
+def test_comparison_edge_cases():
+    a, b, target = pair(240, 0.3)
+    ids = torch.arange(240) // 8
+    same = compare_rankings_at_k(a, 2 * a, target, 60, groups=ids)
+    assert (float(same.p_value), float(same.difference)) == (1, 0)
+    single = compare_rankings_at_k(a, b, target, 60, groups=[0] * 240)
+    assert single.p_value.isnan()
+    assert "fewer than two groups" in single.reason
+    worst = torch.where(target == 1, -100.0, b)
+    zero = compare_rankings_at_k(a, worst, target, 60, groups=ids, measure="precision")
+    assert (float(zero.value_b), zero.p_value < 1e-9) == (0, True)
+    none = compare_rankings_at_k(a, b, target * 0, 60, groups=ids)
+    assert none.reason == "no hits: everything is NaN"
+    with pytest.warns(UserWarning, match="5 groups with hits"):
+        few = compare_rankings_at_k(a, b, target, 60, groups=torch.arange(240) % 5)
+    assert "5 groups with hits" in few.reason
+
+
+@each(
+    "case",
+    (
+        ({"groups": torch.arange(9)}, "`groups`"),
+        ({"groups": torch.arange(240), "method": "dirichlet"}, "`method` must be 'jackknife'"),
+        ({"method": "jackknife"}, "`method` must be 'dirichlet'"),
+        ({"method": "logit"}, "`method`"),
+    ),
+)
+def test_invalid_arguments(case):
+    options, message = case
+    with pytest.raises(ValueError, match=message):
+        compare_rankings_at_k(*pair(240), 60, **options)
+
+
+def test_metrics_with_groups_equal_the_functions():
+    a, b, target = pair(240, 0.3)
+    ids = torch.arange(240) // 8
+    ignored = torch.where(torch.arange(240) % 7 == 0, -1, target)
+    kept = ignored >= 0
+    make = partial(BinaryAveragePrecision, top_k=50, ignore_index=-1)
+    metrics = [make().set_dtype(torch.float64) for _ in range(2)]
+    for metric, scores in zip(metrics, (a, b), strict=True):
+        for some in torch.arange(240).split(100):
+            metric.update(scores[some], ignored[some], groups=ids[some])
+    found = metrics[0].confidence_interval()
+    assert found == average_precision_at_k_interval(a[kept], target[kept], 50, groups=ids[kept])
+    compared = metrics[0].compare(metrics[1])
+    assert compared == compare_rankings_at_k(a[kept], b[kept], target[kept], 50, groups=ids[kept])
+    assert float(metrics[0].summary()["ap_low"]) == pytest.approx(float(found.low), rel=REORDERED)
+    for compute in (
+        lambda: metrics[0].confidence_interval(method="dirichlet"),
+        lambda: metrics[0].compare(metrics[1], method="permutation"),
+    ):
+        with pytest.raises(ValueError, match="`method`"):
+            compute()
