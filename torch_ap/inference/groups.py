@@ -41,7 +41,7 @@ Example:
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,7 +52,7 @@ from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
 from torch_ap.core.metric.samples import SampleIds, validate_ids
-from torch_ap.core.ranking import hit_curve, order, segments
+from torch_ap.core.ranking import bins, hit_curve, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference import influence
@@ -65,6 +65,7 @@ MEASURED_FROM = 10  # groups with hits; with fewer, intervals cover the truth le
 # entries of hits from the top, a 64th of all; below, the same number of entries at geometric distances
 _FEWEST_EXACT, _MOST_EXACT = 1 << 9, 1 << 11
 _CELLS_A_BLOCK = 1 << 16  # groups times entries that fit the cache
+_MOST_CELLS = 1 << 23  # groups times entries that are counted at once, in 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +214,20 @@ def without_each_group(
     columns = (curve.hits, curve.cumulative_hits, curve.cumulative_items)
     hits, h, t = (x.cpu().numpy() for x in columns)
     nodes = _nodes(len(t))
-    parts = _ranked_parts(scores, relevant, groups, curve.score[torch.from_numpy(nodes).to(scores.device)])
-    m = float(curve.m) - np.append(groups.hits(relevant).cpu().numpy(), 0)
+    node_scores = curve.score[torch.from_numpy(nodes).to(scores.device)]
+    cells = len(nodes) - bins.count_reached(scores, node_scores.flip(0)).cpu().numpy()
+    ids, is_hit, m = groups.ids.cpu().numpy(), relevant.cpu().numpy(), float(curve.m)
+    left, changes = m - groups.hits(relevant).cpu().numpy(), np.empty(groups.count)
+    for block in order.blocks(slice(0, groups.count), max(1, _MOST_CELLS // len(nodes)) if len(nodes) else 1):
+        inside = slice(None) if block == slice(0, groups.count) else (ids >= block.start) & (ids < block.stop)
+        shape = len(nodes), block.stop - block.start
+        counts = _count_cells(cells[inside], ids[inside] - block.start, is_hit[inside], shape)
+        sums = _precision_sums(h, t, nodes, counts)
+        with np.errstate(all="ignore"):
+            changes[block] = sums[:-1] / left[block] - sums[-1] / m
     with np.errstate(all="ignore"):
-        means = _precision_sums(h, t, nodes, parts, groups.count) / m
-        value = (hits * (h / t)).sum() / m[-1]
-    return segments.as_float64(torch.from_numpy(value + (means[:-1] - means[-1]))).to(curve.m.device)
+        value = (hits * (h / t)).sum() / m
+    return segments.as_float64(torch.from_numpy(value + changes)).to(curve.m.device)
 
 
 def _nodes(entries: int) -> Array:
@@ -230,76 +239,26 @@ def _nodes(entries: int) -> Array:
     return np.concatenate([np.arange(exact), np.unique(lower)])
 
 
-class RankedPart(NamedTuple):
-    """Some of the items, by descending score.
-
-    Attributes:
-        codes: (N,) int64 whose lowest bits are twice the group of the item, plus 1 for a hit.
-        ends: (K,) the number of items with at least the score of each node.
-    """
-
-    codes: Array
-    ends: Array
-
-
-def _ranked_parts(scores: Tensor, relevant: Tensor, groups: Groups, nodes: Tensor) -> list[RankedPart]:
-    """Return the items in parts that are sorted by one thread each.
-
-    Args:
-        scores: (N,) scores.
-        relevant: (N,) bool.
-        groups: groups of the N items.
-        nodes: (K,) scores of the nodes, descending.
-    """
-    bits = (2 * groups.count).bit_length()
-    if not scores.is_cpu or order.keys(scores[:0]).itemsize > order.KEYED_BYTES or bits > 31:
-        reversed_keys = -segments.as_int64(order.keys(scores))
-        places = order.argsort(reversed_keys)
-        codes = (groups.ids * 2 + relevant)[places].cpu().numpy()
-        least = -segments.as_int64(order.keys(nodes)).cpu().numpy()
-        return [RankedPart(codes, np.searchsorted(reversed_keys[places].cpu().numpy(), least, "right"))]
-    score_array, ids, flags = order.sortable(scores).numpy(), groups.ids.numpy(), relevant.numpy()
-    last_codes = (1 - order.keys(nodes).numpy().astype(np.int64)) << bits  # below any item of the next lower key
-
-    def rank(part: slice) -> RankedPart:
-        codes: Array = np.negative(order.array_keys(score_array[part]), dtype=np.int64)
-        codes <<= bits
-        codes += ids[part] << 1
-        codes += flags[part]
-        order.sort_in_place(codes)
-        ends = np.searchsorted(codes, last_codes)
-        codes &= (1 << bits) - 1
-        return RankedPart(codes, ends)
-
-    threads = order.workers(len(scores))
-    return order.run_in_threads(rank, order.slices(len(scores), threads), threads)
-
-
-def _precision_sums(h: Array, t: Array, nodes: Array, parts: Sequence[RankedPart], groups: int) -> Array:
+def _precision_sums(h: Array, t: Array, nodes: Array, counts: Array) -> Array:
     """Return the sum of the precision at the hits outside of each group, then at all hits: (G + 1,).
 
     Args:
         h: (E,) hits down to the end of each tie group that contains a hit.
         t: (E,) items likewise.
         nodes: (K,) result of :func:`_nodes`.
-        parts: the items, with the scores of the nodes.
-        groups: G.
+        counts: result of :func:`_count_cells`.
     """
     h, t, single = h[nodes], t[nodes], np.diff(nodes, prepend=-1) == 1
-    width = groups + 1  # the last column has no items: nothing is left out
+    width = counts.shape[2]  # the last column has no items: nothing is left out
     sums, last_precision = np.zeros(width), np.zeros(width)
-    items_out = np.zeros((2, width), np.int64)  # misses and hits of each group so far
+    items_out = np.zeros((2, width), np.int64)  # items and hits of each group so far
     rows = max(1, _CELLS_A_BLOCK // width)
     for block in order.blocks(slice(0, len(t)), rows):
         hits_before = int(h[block.start - 1]) if block.start else 0
-        own_items, own_hits = _count_cells(parts, block, width)
-        hits_out = own_hits.cumsum(0)
-        hits_out += items_out[1]
-        all_out = own_items.cumsum(0)
-        all_out += items_out[0]
+        all_out, hits_out = counts[:, block].cumsum(1) + items_out[:, None]
         items_out = np.stack([all_out[-1], hits_out[-1]])
         precision = (h[block, None] - hits_out) / np.maximum(t[block, None] - all_out, 1)
-        hits_left = np.diff(h[block], prepend=hits_before)[:, None] - own_hits
+        hits_left = np.diff(h[block], prepend=hits_before)[:, None] - counts[1, block]
         above = np.concatenate([last_precision[None], precision[:-1]])
         last_precision = precision[-1]
         mean = np.where(single[block, None], precision, (precision + above) / 2)
@@ -307,17 +266,19 @@ def _precision_sums(h: Array, t: Array, nodes: Array, parts: Sequence[RankedPart
     return sums
 
 
-def _count_cells(parts: Sequence[RankedPart], block: slice, width: int) -> tuple[Array, Array]:
-    """Return the number of items and of hits between consecutive nodes of a block, by group: (K, ``width``) each."""
-    size = block.stop - block.start
-    counts = np.zeros(2 * size * width, np.int64)
-    for codes, ends in parts:
-        start = int(ends[block.start - 1]) if block.start else 0
-        inside = codes[start : int(ends[block.stop - 1])]
-        inside = inside + np.repeat(np.arange(size) * (2 * width), np.diff(ends[block], prepend=start))
-        counts += np.bincount(inside, minlength=len(counts))
-    misses, hits = counts.reshape(size, width, 2).transpose(2, 0, 1)
-    return misses + hits, hits
+def _count_cells(nodes: Array, groups: Array, is_hit: Array, shape: tuple[int, int]) -> Array:
+    """Return the number of items and of hits from each node up to the previous one, by group: (2, K, G + 1).
+
+    Args:
+        nodes: (N,) the first node at or below each item, K for items below all nodes.
+        groups: (N,) the group of each item, from 0.
+        is_hit: (N,) bool.
+        shape: K and G.
+    """
+    rows, width = shape[0] + 1, shape[1] + 1
+    cells = nodes * np.int64(width) + groups
+    counts = np.stack([np.bincount(x, minlength=rows * width) for x in (cells, cells[is_hit])])
+    return counts.reshape(2, rows, width)[:, :-1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from torch import Tensor
 from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
-from torch_ap.core.ranking import hit_curve, order, segments
+from torch_ap.core.ranking import bins, hit_curve, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference import record
@@ -77,10 +77,10 @@ class ItemValues:
             relevant: (N,) bool.
         """
         assert self.curve.score is not None
-        ascending = _searchable(self.curve.score).flip(0)
-        entry = len(ascending) - torch.searchsorted(ascending, _searchable(scores).contiguous(), right=True)
+        entries = len(self.curve.score)
+        entry = entries - bins.count_reached(scores, self.curve.score.flip(0))
         table = torch.cat([self.misses, self.misses_below, self.hits, self.hits_unseen])
-        return table[entry + relevant * (len(ascending) + 1)]
+        return table[entry + relevant * (entries + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +128,6 @@ def _moments(values: Tensor, counts: Tensor, rest: Tensor, rest_count: Tensor, o
     squares = segments.total(square, offsets) + rest_count * rest_deviation**2
     cubes = segments.total(square * deviation, offsets) + rest_count * rest_deviation**3
     return Moments(count, mean, squares, cubes)
-
-
-def _searchable(scores: Tensor) -> Tensor:
-    """Convert float16 and bfloat16 scores, which cannot be searched, to float32."""
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 _BLOCK = 1 << 13  # hits; BLAS starts its own threads for longer vectors

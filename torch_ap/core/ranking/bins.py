@@ -90,6 +90,15 @@ def build_lookup(ends: Tensor) -> Lookup:
     return Lookup(padded, first, shift, below, steps)
 
 
+def count_reached(scores: Tensor, ascending: Tensor) -> Tensor:
+    """Return the number of ascending scores that each of (N,) scores of the same dtype reaches, (N,) integers."""
+    if scores.is_cpu and scores.is_floating_point() and len(scores) >= MIN_SCORES:
+        return build_lookup(segments.as_float64(ascending))(scores)
+    if scores.dtype in HALVES:  # which cannot be searched
+        scores, ascending = scores.float(), ascending.float()
+    return torch.searchsorted(ascending, scores.contiguous(), right=True)
+
+
 def _float32_keys(scores: Tensor) -> Tensor:
     """Return the int32 keys of the scores as float32."""
     narrow = scores if scores.dtype == torch.float32 else segments.as_float64(scores).to(torch.float32)
