@@ -308,6 +308,9 @@ TRUTH = {
     [
         ([BOX | {"image_id": 2, "score": 0.5}], r"results\[0\]: unknown image_id 2"),
         ([BOX | {"score": 0.5}, {"image_id": 1, "score": 1}], r"results\[1\]: must have the key 'bbox'"),
+        ([BOX | {"bbox": None}], r"results\[0\]: must have a valid shape"),
+        ([{"image_id": 1, "bbox": [0, 0, 4, 4]}], r"results\[0\]: must be an object with the key 'category_id'"),
+        ([BOX | {"image_id": [1]}], r"results\[0\]: 'image_id' must be an integer or text, got \[1\]"),
         ("nothing", "nothing"),
         (5, "must be a list of detections, got 5"),
         (np.zeros((2, 6)), r"shape \(N, 7\), got \(2, 6\)"),
@@ -331,7 +334,9 @@ def test_invalid_scores(score):
         ([], "must be a JSON object"),
         ({"images": [{}]}, r"images\[0\]: must be an object with the key 'id'"),
         ({"images": [{"id": 1}, {"id": 1}]}, r"images\[1\]: 'id' must be given once, got 1 again"),
-        (TRUTH | {"annotations": [{"id": 1}]}, r"annotations\[0\]: must have the key 'image_id'"),
+        (TRUTH | {"annotations": [{"id": 1}]}, r"annotations\[0\]: must be an object with the key 'image_id'"),
+        ({"images": [{"id": [1]}]}, r"images\[0\]: 'id' must be an integer or text, got \[1\]"),
+        (TRUTH | {"annotations": [BOX | {"id": 1, "category_id": [1]}]}, r"annotations\[0\]: 'category_id' must be"),
     ],
 )
 def test_invalid_annotations(truth, message, tmp_path):
@@ -349,6 +354,37 @@ def test_the_order_of_calls():
         evaluation.summarize()
     with pytest.raises(ValueError, match="iouType"):
         COCOeval(iouType="boxes")
+    for data in ((TRUTH, None), (COCO(TRUTH), None), (COCO(TRUTH), [BOX])):
+        with pytest.raises(TypeError, match=r"must be a data set.*got (None|\[|\{)"):
+            COCOeval(*data, "bbox").evaluate()
+
+
+def test_parameters_that_change_between_the_calls():
+    evaluation, others = (COCOeval(*own_data(*random_data(np.random.default_rng(5), "bbox")), "bbox") for _ in range(2))
+    for each_evaluation in (evaluation, others):
+        each_evaluation.evaluate()
+        each_evaluation.accumulate()
+    silently(evaluation.summarize)
+    others.params.maxDets, others.params.areaRngLbl = [1, 2, 3], ["a", "b", "c", "d"]
+    silently(others.summarize)  # by the parameters of the arrays
+    assert is_equal(evaluation.stats, others.stats)
+    changed = copy.deepcopy(evaluation.params)
+    changed.iouThrs = [0.5]
+    with pytest.raises(ValueError, match=r"`params.iouThrs` must be those of `evaluate"):
+        others.accumulate(changed)
+    others.params.areaRng = [[0, 1e10]]
+    with pytest.raises(ValueError, match="`areaRngLbl` must name each of the 1 area ranges"):
+        others.accumulate()
+
+
+def test_ids_of_annotations_must_be_numbers_for_the_results_of_images():
+    truth = TRUTH | {"annotations": [TRUTH["annotations"][0] | {"id": "a"}]}
+    evaluation = COCOeval(*own_data(truth, [BOX | {"score": 0.5}]), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    assert evaluation.eval["recall"].max() == 1
+    with pytest.raises(ValueError, match=r"annotations\[0\]: 'id' must be an integer, got 'a'"):
+        print(evaluation.evalImgs)
 
 
 def test_a_ground_truth_with_id_0_counts_with_a_warning():

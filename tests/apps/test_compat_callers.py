@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -366,8 +367,20 @@ def test_invalid_predictions():
     evaluator = CocoEvaluator(truth, ["bbox"])
     image = truth["images"][0]["id"]
     tensors = {"scores": torch.ones(1), "labels": torch.ones(2, dtype=torch.int64), "boxes": torch.ones(1, 4)}
-    with pytest.raises(ValueError, match="equally many labels, scores and bboxs, got 2, 1 and 1"):
+    with pytest.raises(ValueError, match="equally many labels, scores, boxes, got 2, 1, 1"):
         evaluator.update({image: tensors})
+    tensors["labels"] = torch.ones(1, dtype=torch.int64)
+    for key, value in (
+        ("boxes", torch.ones(4)),
+        ("boxes", torch.ones(1, 5)),
+        ("boxes", np.ones((1, 4))),
+        ("scores", None),
+    ):
+        got = re.escape(str(tuple(value.shape))) if isinstance(value, torch.Tensor) else ""
+        with pytest.raises(ValueError, match=rf"`predictions\[{image}\]` must have `{key}`, a tensor of .*got {got}"):
+            evaluator.update({image: tensors | {key: value}})
+    with pytest.raises(TypeError, match=r"`predictions` must be a dict.*got \["):
+        evaluator.update([tensors])
     with pytest.raises(ValueError, match="must have ids of images as keys, got 99"):
         evaluator.update({99: {}})
     assert evaluator.img_ids == []

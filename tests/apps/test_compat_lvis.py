@@ -121,6 +121,16 @@ def test_categories_can_be_joined():
     assert evaluation.results["APr"] == -1
 
 
+def test_names_of_numbers_are_those_of_the_evaluation():
+    evaluation = LVISEval(*random_files(3), "bbox")
+    evaluation.run()
+    results = dict(evaluation.results)
+    evaluation.params.iou_thrs, evaluation.params.area_rng_lbl = np.array([0.75]), ["all"]
+    evaluation.accumulate()
+    evaluation.summarize()
+    assert dict(evaluation.results) == results
+
+
 def test_the_index_answers_as_lvis(tmp_path):
     truth, results = random_files(4)
     path = tmp_path / "truth.json"
@@ -191,6 +201,9 @@ def test_invalid_parameters():
         evaluation.summarize()
     evaluation.params.img_ids = [1, 9]
     with pytest.raises(ValueError, match=r"params.img_ids` must contain ids of images.*got 9"):
+        evaluation.evaluate()
+    evaluation.params.img_ids, evaluation.params.cat_ids = [1], [1, 77]
+    with pytest.raises(ValueError, match=r"params.cat_ids` must contain ids of categories.*got 77"):
         evaluation.evaluate()
     evaluation.params.cat_ids = [1, 1]
     with pytest.raises(ValueError, match="each id once"):

@@ -57,7 +57,8 @@ class COCO:
 
     def createIndex(self) -> None:
         """Build ``anns``, ``imgs``, ``cats``, ``imgToAnns`` and ``catToImgs`` from ``dataset``."""
-        self.imgs, self.anns, self.cats, self.imgToAnns, self.catToImgs = data_sets.index_of(self.dataset, self._name)
+        index = data_sets.index_of(self.dataset, self._name, self.list_name)
+        self.imgs, self.anns, self.cats, self.imgToAnns, self.catToImgs = index
 
     def info(self) -> None:
         """Print the key "info" of the data set."""

@@ -11,7 +11,7 @@ import numpy as np
 from torch_ap.compat.coco import COCO
 from torch_ap.compat.columns import Selection, columns_of
 from torch_ap.compat.images import accumulate_images, all_categories, images_of_matches, ious_of_images
-from torch_ap.compat.params import KINDS, Params, settings_of_params
+from torch_ap.compat.params import KINDS, Params, check_area_names, settings_of_params
 from torch_ap.compat.statistics import Statistics, fill, names_of
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, suggest_id, warn_caller
@@ -64,11 +64,13 @@ class COCOeval(Statistics):
         self._about: dict[str, Any] = {}
         self.stats: Any = []
         self._paramsEval: Any = {}
+        self._params_of_arrays: Params | None = None  # a copy of those of `accumulate`
         self._numbers: CocoNumbers | None = None
         self._selected: tuple[Selection, ...] = ()  # the ground truths and the detections
         self._evalImgs: Any = []
         self._ious: dict[tuple[Any, Any], Any] | None = {}
         if cocoGt is not None:
+            _check_data_set("cocoGt", cocoGt)
             self.params.imgIds = sorted(cocoGt.getImgIds())
             self.params.catIds = sorted(cocoGt.getCatIds())
 
@@ -93,13 +95,14 @@ class COCOeval(Statistics):
         settings = settings_of_params(partial(settings_of, max_detection_thresholds=limits, sigmas=sigmas), params)
         self._columns = self._read(settings)
         self._numbers = match(settings, self._columns, params.iouType, micro=not params.useCats)
-        ids = params.imgIds, params.catIds
-        self._paramsEval = copy.deepcopy(params, {id(x): list(x) for x in ids})  # does not copy each id on its own
+        self._paramsEval, self._params_of_arrays = _copy_of(params), None
         self._evalImgs, self._ious, self._eval = None, None, {}
 
     def _read(self, settings: CocoSettings) -> Columns:
         """Return the selected ground truths and detections as columns, by image."""
         params = self.params
+        _check_data_set("cocoGt", self.cocoGt)
+        _check_data_set("cocoDt", self.cocoDt)
         known = set(self.cocoGt.getImgIds())
         for image in params.imgIds:
             if image not in known:
@@ -201,10 +204,17 @@ class COCOeval(Statistics):
         Args:
             p: other parameters, whose images, categories, area ranges and limits are a part of those of ``evaluate``;
                 None for ``params``.
+
+        Raises:
+            RuntimeError: before ``evaluate``.
+            ValueError: for other IoU thresholds than those of ``evaluate``, and area ranges without names.
         """
         if self._numbers is None and not self._evalImgs:
             raise RuntimeError("call `evaluate()` before `accumulate()`")
         params = self.params if p is None else p
+        check_area_names(params)
+        if not np.array_equal(params.iouThrs, self._paramsEval.iouThrs):
+            raise_invalid("params.iouThrs", "must be those of `evaluate()`", params.iouThrs)
         params.catIds = params.catIds if params.useCats == 1 else [-1]
         date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
         about: dict[str, Any] = {"params": params, "counts": [], "date": date}
@@ -212,7 +222,7 @@ class COCOeval(Statistics):
         if self._numbers is None or not _is_same(params, self._paramsEval):
             arrays = about | accumulate_images(self.evalImgs, params, self._paramsEval)
             arrays["counts"] = list(arrays["precision"].shape)
-        self._about, self._eval = about, arrays
+        self._about, self._eval, self._params_of_arrays = about, arrays, _copy_of(params)
 
     def summarize(self, confidence_level: float | None = None) -> None:
         """Print COCO's numbers, and store them in ``stats``; -1 where a number is undefined.
@@ -223,14 +233,15 @@ class COCOeval(Statistics):
         """
         if self._eval == {}:
             raise RuntimeError("call `accumulate()` before `summarize()`")
-        limits = list(self.params.maxDets)
+        params = self._params_of_arrays or self.params
+        limits = list(params.maxDets)
         last = limits[-1]
-        usual = 20 if self.params.iouType == "keypoints" else 100
+        usual = 20 if params.iouType == "keypoints" else 100
         usual = usual if usual in limits else last
         if self._eval is None and self._numbers is not None:
             settings = self._numbers.settings  # one call costs less than one for each area range
             self._numbers.tables(range(len(settings.areas)), len(settings.limits) - 1)
-        if self.params.iouType == "keypoints":
+        if params.iouType == "keypoints":
             cuts = [(None, "all"), (0.5, "all"), (0.75, "all"), (None, "medium"), (None, "large")]
             rows = [(kind, *cut, usual) for kind in ("precision", "recall") for cut in cuts]
         else:
@@ -284,7 +295,7 @@ class COCOeval(Statistics):
 
     def _print_number(self, kind: str, threshold: float | None, area: str, limit: int) -> float:
         """Print and return one number."""
-        params = self.params
+        params = self._params_of_arrays or self.params
         areas = [place for place, name in enumerate(params.areaRngLbl) if name == area]
         limits = [place for place, most in enumerate(params.maxDets) if most == limit]
         if self._eval is None and len(areas) == len(limits) == 1:
@@ -304,6 +315,17 @@ class COCOeval(Statistics):
     def __str__(self) -> str:
         self.summarize()
         return ""
+
+
+def _check_data_set(name: str, data: Any) -> None:
+    """Raise TypeError unless an argument has the methods of a data set."""
+    if not hasattr(data, "loadAnns"):
+        raise_invalid(name, "must be a data set, such as from `COCO()` or `loadRes()`", data, TypeError)
+
+
+def _copy_of(params: Params) -> Params:
+    """Return a copy of parameters, fast for many ids."""
+    return copy.deepcopy(params, {id(ids): list(ids) for ids in (params.imgIds, params.catIds)})
 
 
 def _select(data: Any, params: Params, flag: str | None) -> Selection:

@@ -1,7 +1,7 @@
 """Evaluation of batches with the interface of ``CocoEvaluator``, from torchvision's references and the DETR family."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch_ap.compat.coco import COCO
 from torch_ap.compat.coco_eval import COCOeval
 from torch_ap.compat.data_sets import Annotation
 from torch_ap.core.base import checks
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import Plain, raise_invalid
 
 __all__ = ["CocoEvaluator"]
 
@@ -74,8 +74,11 @@ class CocoEvaluator:
                 ``keypoints`` (N, K, 3).
 
         Raises:
-            ValueError: for an unknown image, and for tensors of different lengths; nothing is added then.
+            ValueError: for an unknown image, and for tensors that are missing, of other shapes or of different lengths;
+                nothing is added then.
         """
+        if not isinstance(predictions, Mapping):
+            raise_invalid("predictions", "must be a dict with ids of images as keys", predictions, TypeError)
         added: dict[str, dict[Any, list[Annotation]]] = {iou_type: {} for iou_type in self.iou_types}
         for image, prediction in predictions.items():
             if image not in self.coco_gt.imgs:
@@ -116,40 +119,57 @@ class CocoEvaluator:
             evaluation.summarize()
 
 
-def _boxes(prediction: Prediction) -> list[Any]:
-    x1, y1, x2, y2 = prediction["boxes"].unbind(1)
-    boxes: list[Any] = torch.stack((x1, y1, x2 - x1, y2 - y1), 1).tolist()
-    return boxes
+def _boxes(boxes: Tensor) -> list[Any]:
+    x1, y1, x2, y2 = boxes.unbind(1)
+    listed: list[Any] = torch.stack((x1, y1, x2 - x1, y2 - y1), 1).tolist()
+    return listed
 
 
-def _masks(prediction: Prediction) -> list[Any]:
-    dense = prediction["masks"][:, 0] > 0.5  # a mask of scores, (N, 1, H, W)
+def _masks(masks: Tensor) -> list[Any]:
+    dense = masks[:, 0] > 0.5  # masks of scores
     codes: Any = mask.encode(dense.permute(1, 2, 0).cpu().numpy().astype(np.uint8))
     return list(codes)
 
 
-def _keypoints(prediction: Prediction) -> list[Any]:
-    points: list[Any] = prediction["keypoints"].flatten(1).tolist()
+def _keypoints(keypoints: Tensor) -> list[Any]:
+    points: list[Any] = keypoints.flatten(1).tolist()
     return points
 
 
-_SHAPES: dict[str, tuple[str, Callable[[Prediction], list[Any]]]] = {
-    "bbox": ("bbox", _boxes),
-    "segm": ("segmentation", _masks),
-    "boundary": ("segmentation", _masks),
-    "keypoints": ("keypoints", _keypoints),
-}  # the key of results, and the function that returns its values
+class _Shape(NamedTuple):
+    """Shapes of a kind: their keys in predictions and in results, their form, and the function of their values."""
+
+    key: str
+    result_key: str
+    form: tuple[str | int, ...]
+    values: Callable[[Tensor], list[Any]]
+
+
+_SHAPES = {
+    "bbox": _Shape("boxes", "bbox", ("N", 4), _boxes),
+    "segm": _Shape("masks", "segmentation", ("N", 1, "H", "W"), _masks),
+    "boundary": _Shape("masks", "segmentation", ("N", 1, "H", "W"), _masks),
+    "keypoints": _Shape("keypoints", "keypoints", ("N", "K", 3), _keypoints),
+}
 
 
 def _results_of(image: Any, prediction: Prediction, iou_type: str) -> list[Annotation]:
     """Return the detections of an image as results in COCO's form."""
     if not len(prediction):
         return []
-    key, shapes_of = _SHAPES[iou_type]
+    shape = _SHAPES[iou_type]
+    where = f"predictions[{image!r}]"
+    forms: dict[str, tuple[str | int, ...]] = {"labels": ("N",), "scores": ("N",), shape.key: shape.form}
+    for key, form in forms.items():
+        value = prediction.get(key)
+        size = value.shape if isinstance(value, Tensor) else ()
+        if len(size) != len(form) or any(isinstance(x, int) and x != y for x, y in zip(form, size, strict=True)):
+            rule = f"must have `{key}`, a tensor of shape ({', '.join(map(str, form))})".replace("(N)", "(N,)")
+            raise_invalid(where, rule, tuple(size) if isinstance(value, Tensor) else value)
+    if len({len(prediction[key]) for key in forms}) > 1:
+        sizes = ", ".join(str(len(prediction[key])) for key in forms)
+        raise_invalid(where, f"must have equally many {', '.join(forms)}", Plain(sizes))
     labels, scores = prediction["labels"].tolist(), prediction["scores"].tolist()
-    shapes = shapes_of(prediction)
-    if not len(labels) == len(scores) == len(shapes):
-        sizes = f"{len(labels)}, {len(scores)} and {len(shapes)}"
-        raise ValueError(f"`predictions[{image!r}]` must have equally many labels, scores and {key}s, got {sizes}")
+    shapes = shape.values(prediction[shape.key])
     rows = zip(labels, scores, shapes, strict=True)
-    return [{"image_id": image, "category_id": x, "score": score, key: shape} for x, score, shape in rows]
+    return [{"image_id": image, "category_id": x, "score": score, shape.result_key: value} for x, score, value in rows]

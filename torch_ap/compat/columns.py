@@ -105,8 +105,15 @@ class Selection:
 
     @cached_property
     def ids(self) -> Array:
-        """The (N,) ids of the entries."""
-        return np.array([entry["id"] for entry in self.entries])
+        """The (N,) ids of the entries, which pycocotools and lvis store in arrays of numbers.
+
+        Raises:
+            ValueError: for an id that is no number.
+        """
+        ids = np.array([entry["id"] for entry in self.entries])
+        if ids.dtype.kind not in "iuf":
+            self.plain_entries("id").values("id", Field([entries.INTEGER]))
+        return ids
 
     def name(self, entry: Annotation) -> str:
         """Return the name of an entry in messages."""
@@ -114,9 +121,9 @@ class Selection:
         return f"{self.where}[{entry.get('id') if place is None else place}]"
 
     def plain_entries(self, *keys: str) -> Entries:
-        """Return the entries with the keys, and with Python's types as in a JSON file, and their places."""
+        """Return the entries and their places; the values of the keys have Python's types, as in a JSON file."""
         places = {id(entry): place for place, entry in enumerate(self._listed)}
-        plain: list[Any] = [{key: _plain_value(x[key]) for key in x if key in keys} for x in self.entries]
+        plain: list[Any] = [x | {key: _plain_value(x[key]) for key in keys if key in x} for x in self.entries]
         return Entries(plain, self.where, [places.get(id(x), row) for row, x in enumerate(self.entries)])
 
     def numbers(self, key: str, field: Field | None = None) -> Tensor:

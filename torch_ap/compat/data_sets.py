@@ -44,15 +44,21 @@ def load(source: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return dict(content), str(source)
 
 
-def index_of(dataset: Mapping[str, Any], name: str) -> Index:
+def index_of(dataset: Mapping[str, Any], name: str, list_name: str) -> Index:
     """Return the entries of a data set by id.
 
+    Args:
+        dataset: the content of the data set.
+        name: its name in messages.
+        list_name: the name of its annotations in messages.
+
     Raises:
-        ValueError: for an entry without an id, a repeated id, and an annotation without the id of an image or, if the
-            data set has categories, of a category.
+        ValueError: for an entry without an id, a repeated id, an id that is a list or a dict, and an annotation without
+            the id of an image or, if the data set has categories, of a category.
     """
+    names = f"{name}: images", list_name, f"{name}: categories"
     _, annotations, categories = listed = [dataset.get(key, []) for key in LISTS]
-    images, anns, cats = (_entries_by_id(f"{name}: {key}", rows) for key, rows in zip(LISTS, listed, strict=True))
+    images, anns, cats = (_entries_by_id(where, rows) for where, rows in zip(names, listed, strict=True))
     by_image: dict[Any, list[Annotation]] = defaultdict(list)
     images_of: dict[Any, list[Any]] = defaultdict(list)
     try:
@@ -60,10 +66,22 @@ def index_of(dataset: Mapping[str, Any], name: str) -> Index:
             by_image[annotation["image_id"]].append(annotation)
         for annotation in annotations if categories else ():
             images_of[annotation["category_id"]].append(annotation["image_id"])
-    except KeyError as key:
-        place = next(place for place, annotation in enumerate(annotations) if key.args[0] not in annotation)
-        raise ValueError(f"{name}: annotations[{place}]: must have the key {key}") from None
+    except (KeyError, TypeError):
+        for place, annotation in enumerate(annotations):
+            for key in ("image_id", "category_id") if categories else ("image_id",):
+                _require_id(annotation, key, f"{list_name}[{place}]")
+        raise
     return Index(images, anns, cats, by_image, images_of)
+
+
+def _require_id(entry: Annotation, key: str, where: str) -> None:
+    """Raise ValueError unless an entry has an id at a key, which can be the key of a dict."""
+    if not isinstance(entry, Mapping) or key not in entry:
+        raise ValueError(f"{where}: must be an object with the key {key!r}, got {short_repr(entry)}")
+    try:
+        hash(entry[key])
+    except TypeError:
+        raise ValueError(f"{where}: {key!r} must be an integer or text, got {short_repr(entry[key])}") from None
 
 
 def _entries_by_id(where: str, listed: Sequence[Annotation]) -> dict[Any, Annotation]:
@@ -74,9 +92,7 @@ def _entries_by_id(where: str, listed: Sequence[Annotation]) -> dict[Any, Annota
             return index
     seen = set()
     for place, entry in enumerate(listed):
-        if not isinstance(entry, Mapping) or "id" not in entry:
-            rule = "must be an object with the key 'id'"
-            raise ValueError(f"{where}[{place}]: {rule}, got {short_repr(entry)}")
+        _require_id(entry, "id", f"{where}[{place}]")
         if entry["id"] in seen:
             raise ValueError(f"{where}[{place}]: 'id' must be given once, got {short_repr(entry['id'])} again")
         seen.add(entry["id"])
@@ -102,8 +118,7 @@ def check_images(results: Sequence[Annotation], name: str, images: Mapping[Any, 
         if set(map(itemgetter("image_id"), results)) <= images.keys():
             return
     for place, result in enumerate(results):
-        if "image_id" not in result:
-            raise ValueError(f"{name}[{place}]: must have the key 'image_id', got {short_repr(list(result))}")
+        _require_id(result, "image_id", f"{name}[{place}]")
         image = result["image_id"]
         if image not in images:
             raise ValueError(f"{name}[{place}]: unknown image_id {short_repr(image)}{suggest_id(image, images)}")
@@ -115,8 +130,9 @@ def complete(results: Sequence[Annotation], name: str) -> None:
     Raises:
         ValueError: for a result that lacks a key, or whose shape is invalid.
     """
-    add = _completion_of(results[0]) if results else None
+    place = 0
     try:
+        add = _completion_of(results[0]) if results else None
         for place, result in enumerate(results):
             if add is not None:
                 add(result)
@@ -129,7 +145,7 @@ def complete(results: Sequence[Annotation], name: str) -> None:
 
 def _completion_of(first: Annotation) -> Any:
     """Return the function that adds ``area`` and ``bbox`` to a result, from the keys of the first one."""
-    if len(first.get("bbox", ())):
+    if "bbox" in first and len(first["bbox"]):
         return _complete_box
     if "segmentation" in first:
         return _complete_mask

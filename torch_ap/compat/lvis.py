@@ -55,7 +55,7 @@ class LVIS:
         self._create_index()
 
     def _create_index(self) -> None:
-        index = data_sets.index_of(self.dataset, self._name)
+        index = data_sets.index_of(self.dataset, self._name, self.list_name)
         self.imgs, self.anns, self.cats, self.img_ann_map, self.cat_img_map = index
 
     def get_ann_ids(

@@ -147,6 +147,12 @@ class LVISEval(Statistics):
         params.img_ids = np.unique(params.img_ids).tolist()
         if len(set(params.cat_ids)) < len(params.cat_ids):
             raise_invalid("params.cat_ids", "must contain each id once", params.cat_ids)
+        for key, name, known in (
+            ("img_ids", "images", self.lvis_gt.imgs),
+            ("cat_ids", "categories", self.lvis_gt.cats),
+        ):
+            for unknown in (x for x in getattr(params, key) if x not in known):
+                raise_invalid(f"params.{key}", f"must contain ids of {name}{suggest_id(unknown, known)}", unknown)
         self._coco_params = coco_params = _coco_params(params)
         make = partial(lvis_settings_of, max_detections=_NO_LIMIT, ap_fixed=False, frequencies=None)
         settings = settings_of_params(make, coco_params)
@@ -168,10 +174,7 @@ class LVISEval(Statistics):
 
     def _read(self, settings: CocoSettings) -> Columns:
         """Return the selected ground truths and detections as columns, by image."""
-        params, known = self.params, self.lvis_gt.imgs
-        for image in params.img_ids:
-            if image not in known:
-                raise_invalid("params.img_ids", f"must contain ids of images{suggest_id(image, known)}", image)
+        params = self.params
         self._selected = truths, detections = [
             Selection(
                 [data.img_ann_map.get(image, ()) for image in params.img_ids],
@@ -185,7 +188,7 @@ class LVISEval(Statistics):
             for data, name, flag in ((self.lvis_gt, "annotations", "ignore"), (self.lvis_dt, "results", None))
         ]
         for data, side in ((self.lvis_gt, truths), (self.lvis_dt, detections)):
-            side.warn_of_faults(known, self.lvis_gt.cats, data.anns, data.img_ann_map)
+            side.warn_of_faults(self.lvis_gt.imgs, self.lvis_gt.cats, data.anns, data.img_ann_map)
         images = self.lvis_gt.load_imgs(params.img_ids)
         place = {category: index for index, category in enumerate(params.cat_ids)}
         entries = Entries.from_list(images, "images")
@@ -258,9 +261,10 @@ class LVISEval(Statistics):
     ) -> float:
         """Return the mean of the defined values of an array, in lvis' order of summation; -1 without any."""
         values: Array = self.eval[name]
+        params = self._coco_params
         if threshold is not None:
-            values = values[np.where(np.asarray(self.params.iou_thrs) == threshold)[0]]
-        values = values[..., [place for place, label in enumerate(self.params.area_rng_lbl) if label == area]]
+            values = values[np.where(np.asarray(params.iouThrs) == threshold)[0]]
+        values = values[..., [place for place, label in enumerate(params.areaRngLbl) if label == area]]
         if group is not None:
             values = values[..., group, :]
         defined = values[values > -1]
@@ -306,7 +310,7 @@ class LVISEval(Statistics):
 
     def print_results(self) -> None:
         """Print the numbers as lvis does."""
-        first, last = self.params.iou_thrs[0], self.params.iou_thrs[-1]
+        first, last = self._coco_params.iouThrs[0], self._coco_params.iouThrs[-1]
         for key, value in self.results.items():
             title, short = ("Average Precision", "(AP)") if "AP" in key else ("Average Recall", "(AR)")
             kind = key[2:3]
@@ -317,15 +321,15 @@ class LVISEval(Statistics):
 
 
 def _coco_params(params: LVISParams) -> SimpleNamespace:
-    """Return the parameters by the names of COCO's parameters."""
+    """Return a copy of the parameters by the names of COCO's parameters."""
     return SimpleNamespace(
         iouType=params.iou_type,
         imgIds=list(params.img_ids),
         catIds=list(params.cat_ids),
-        iouThrs=params.iou_thrs,
-        recThrs=params.rec_thrs,
+        iouThrs=list(params.iou_thrs),
+        recThrs=list(params.rec_thrs),
         maxDets=[_NO_LIMIT],
-        areaRng=params.area_rng,
-        areaRngLbl=params.area_rng_lbl,
+        areaRng=list(params.area_rng),
+        areaRngLbl=list(params.area_rng_lbl),
         useCats=params.use_cats,
     )

@@ -12,7 +12,7 @@ from torch_ap.detection.matching.shapes import COCO_AREAS, geometry_of
 from torch_ap.detection.rules.coco_numbers import CocoSettings
 from torch_ap.detection.shapes.keypoints import SIGMAS
 
-__all__ = ["KINDS", "Params", "settings_of_params"]
+__all__ = ["KINDS", "Params", "check_area_names", "settings_of_params"]
 
 Settings = TypeVar("Settings", bound=CocoSettings)
 KINDS = ("segm", "bbox", "keypoints", "boundary")
@@ -53,6 +53,12 @@ class Params:
             self.kpt_oks_sigmas: Any = np.array(SIGMAS)
 
 
+def check_area_names(params: Any) -> None:
+    """Raise ValueError unless each area range has a name."""
+    if len(params.areaRng) != len(params.areaRngLbl):
+        raise_invalid("areaRngLbl", f"must name each of the {len(params.areaRng)} area ranges", params.areaRngLbl)
+
+
 def settings_of_params(make: Callable[..., Settings], params: Any) -> Settings:
     """Validate parameters with the names of :class:`Params`, and return the settings.
 
@@ -60,8 +66,7 @@ def settings_of_params(make: Callable[..., Settings], params: Any) -> Settings:
         make: returns the settings from the arguments that all rules share.
         params: the parameters.
     """
-    if len(params.areaRng) != len(params.areaRngLbl):
-        raise_invalid("areaRngLbl", f"must name each of the {len(params.areaRng)} area ranges", params.areaRngLbl)
+    check_area_names(params)
     settings = make(
         box_format="xywh",
         iou_type=params.iouType,
