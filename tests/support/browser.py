@@ -48,7 +48,8 @@ def opened(browser, path, **settings):
     yield page
     page.wait_for_timeout(20)  # for errors in callbacks
     context.close()
-    assert not [x for x in messages if not x.startswith("data:")]
+    unexpected = [x for x in messages if not x.startswith("data:")]
+    assert not unexpected
 
 
 def violations(page):

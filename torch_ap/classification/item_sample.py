@@ -17,6 +17,7 @@ from torch_ap.core.measures.chance import chance_of_curve
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
+from torch_ap.inference import influence
 from torch_ap.inference.average_precision import (
     check_comparison,
     check_convention,
@@ -32,7 +33,7 @@ from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.label_noise import interval_of_noisy_items
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.prediction_powered import PredictionPoweredInterval, interval_of_judged_items
-from torch_ap.inference.record import Comparison, Interval
+from torch_ap.inference.record import Comparison, GroupComparison, Interval, group_comparison
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 if TYPE_CHECKING:
@@ -201,6 +202,23 @@ class ItemSample(Sample):
         (own, relevant, groups), (other_scores, _, _) = map(_ranked_items, (mine, theirs))
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
         return compare_curves(curves, (own, other_scores), relevant, self.settings.convention, options, groups)
+
+    def compare_each(
+        self, other: "ItemSample", names: Sequence[str], confidence_level: float, resampling: Resampling
+    ) -> GroupComparison:
+        """Return the comparison of each class or label, with unique names, by the test "logit"."""
+        self._require_sample_prevalence("a comparison")
+        mine, theirs = _paired_batches(self.batch, other.batch)
+        options, comparisons = InferenceSettings(confidence_level, "logit", self.design, resampling), {}
+        pairs = zip(hit_curve.split(self.curve), hit_curve.split(other.curve), strict=True)
+        for column, (name, curves) in enumerate(zip(names, pairs, strict=True)):
+            relevant, rows = influence.select_column(mine.target, column, self.settings.inputs.ignoring)
+            scores = mine.scores[:, column][rows], theirs.scores[:, column][rows]
+            groups = None if mine.groups is None else mine.groups[rows]
+            comparisons[name] = compare_curves(
+                curves, scores, relevant[rows], self.settings.convention, options, groups
+            )
+        return group_comparison(comparisons, **options.fields)
 
     def _compare_at_k(
         self,

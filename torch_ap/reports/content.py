@@ -10,10 +10,16 @@ Cell: TypeAlias = str | int | float
 NAN = math.nan
 LOSS = "share of loss"  # name of a column
 LOSS_TEXT = f"The {LOSS} is a row's share of 1 minus the mean."
-FORMS = {"at score": ".4g", "difference": "+.3f", LOSS: ".1%"}  # formats of columns of several tables
+FORMS = {
+    "at score": ".4g",
+    LOSS: ".1%",
+    "adjusted p": ".2g",
+    **dict.fromkeys(("difference", "difference low", "difference high"), "+.3f"),
+}  # formats of columns of several tables
 DASH = "\N{EN DASH}"
 AS_NUMBERS = "The curve as numbers: the highest precision at each recall or beyond"
-_MAX_ROWS = 1000
+MAX_ROWS = 1000
+_MAX_NAME = 40  # characters, in pictures
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Table:
         summary: text that hides the table until a reader opens it, in HTML; "" for an open table.
         order: the column of the order of the rows, and "ascending" or "descending"; empty for no order.
         opens: name of the widget that shows the details of a row; "" for none.
-        keys: argument of the widget for each row, for tables that open a widget.
+        keys: argument of the widget for each row, for tables that open a widget; "" for rows without details.
     """
 
     head: Sequence[str]
@@ -38,7 +44,7 @@ class Table:
     summary: str = ""
     order: tuple[str, str] = ("", "")
     opens: str = ""
-    keys: Sequence[int] = ()
+    keys: Sequence[int | str] = ()
 
     def text(self, column: int, cell: Cell) -> str:
         """Return a cell for people."""
@@ -69,6 +75,19 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A drawing of :mod:`torch_ap.reports.drawings`, for forms with pictures.
+
+    Attributes:
+        caption: sentence below the drawing.
+        svg: the drawing as an element of HTML, with escaped texts.
+    """
+
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class Widget:
     """An interactive element of a page in HTML.
 
@@ -85,7 +104,7 @@ class Widget:
     html: str = ""
 
 
-Part: TypeAlias = str | Table | Picture | Widget
+Part: TypeAlias = str | Table | Picture | Drawing | Widget
 
 
 @dataclass(frozen=True)
@@ -154,6 +173,7 @@ def sorted_table(
     *,
     order: tuple[str, str] | None = None,
     opens: str = "",
+    keys: Sequence[int | str] | None = None,
 ) -> tuple[Table, str]:
     """Return a sortable table, and a sentence about omitted rows.
 
@@ -163,21 +183,28 @@ def sorted_table(
         units: name of the rows, in the plural.
         forms: formats of columns.
         order: column and direction of the order; None for the second column, ascending. NaN comes last.
-        opens: name of the widget that shows a row, by its place in ``rows``.
+        opens: name of the widget that shows a row.
+        keys: argument of the widget for each row; None for the place in ``rows``.
     """
     column, direction = order or (head[1], "ascending")
     place, sign = list(head).index(column), 1 if direction == "ascending" else -1
-    keys = sorted(range(len(rows)), key=lambda key: _sort_key(rows[key][place], sign))
+    places = sorted(range(len(rows)), key=lambda row: _sort_key(rows[row][place], sign))
     text = ""
-    if len(keys) > _MAX_ROWS:
-        half = _MAX_ROWS // 2
+    if len(places) > MAX_ROWS:
+        half = MAX_ROWS // 2
         text = (
-            f"The first {half:,} and the last {half:,} of {len(keys):,} {units}; the {len(keys) - _MAX_ROWS:,} "
+            f"The first {half:,} and the last {half:,} of {len(places):,} {units}; the {len(places) - MAX_ROWS:,} "
             "between them are left out."
         )
-        keys = [*keys[:half], *keys[-half:]]
-    shown, keys_shown = [rows[key] for key in keys], keys if opens else ()
-    return Table(head, shown, forms, sortable=True, order=(column, direction), opens=opens, keys=keys_shown), text
+        places = [*places[:half], *places[-half:]]
+    shown = [rows[row] for row in places]
+    shown_keys = [row if keys is None else keys[row] for row in places] if opens else ()
+    return Table(head, shown, forms, sortable=True, order=(column, direction), opens=opens, keys=shown_keys), text
+
+
+def shortened(name: str) -> str:
+    """Return a name of at most 40 characters."""
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
 
 
 def loss_shares(values: Sequence[float]) -> list[float]:

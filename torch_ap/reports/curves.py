@@ -1,24 +1,26 @@
 """Sections on curves: pictures, the curves as numbers, and operating points."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_ap import plot
 from torch_ap.curves import Curve
 from torch_ap.inference import OperatingPoint
-from torch_ap.plot.bars import Bar, draw_bars
+from torch_ap.plot.bars import Bar
 from torch_ap.plot.given import with_kind
 from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table
+from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions
 from torch_ap.reports.thresholds import RULES, Cuts, cuts_of_curve, threshold_widget
 
 BEST_F1 = ("best F1", "at score", "precision", "recall")  # columns of best_f1
 _POINT_COLUMNS = ("score ≥", "precision", "recall", "F1", "TP", "FP", "FN")
 _MAX_BAND_ITEMS = 100_000  # a band takes 1,000 resamples of the items
-_ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT = 0.24, 1.3, 9.0  # inches, of pictures of classes
 _MAX_INSIDE = 6  # names that fit inside a picture
 _MAX_CURVES = 200
 
@@ -70,6 +72,7 @@ def class_sections(
     options: ReportOptions,
     bars_caption: str,
     at: str = "",
+    confusions: Callable[[float], Tensor] | None = None,
 ) -> list[Section]:
     """Return bars of the classes, of both systems if there are two, and the curves of the first with their thresholds.
 
@@ -82,24 +85,39 @@ def class_sections(
         options: arguments of the report.
         bars_caption: caption of the bars.
         at: IoU threshold of the curves, for the caption.
+        confusions: as for :func:`torch_ap.reports.thresholds.threshold_widget`.
     """
     title = f"{units[0].upper()}{units[1:]}"
-    height = min(_MAX_HEIGHT, _MIN_HEIGHT + _ROW_HEIGHT * len(curves) * (1.5 if options.other is not None else 1))
-    mean = " The mean in the legend is over the rankings with positives." if any(not float(x.m) for x in curves) else ""
-    bars = Picture(
-        f"{bars_caption} with {options.level} intervals.{mean}",
-        lambda ax: draw_bars(class_bars, ax),
-        (7.0, height),
+    means = {
+        name: _mean(rows.get(name) for rows in class_bars.values()) for rows in class_bars.values() for name in rows
+    }
+    names = sorted(means, key=lambda name: (math.isnan(means[name]), means[name]))
+    places = {name: place for place, name in enumerate(next(iter(class_bars.values())))}
+    drawing = bars(
+        f"{bars_caption} with {options.level} intervals.",
+        names,
+        {
+            system if len(class_bars) > 1 else "": [rows.get(name, Bar(NAN)) for name in names]
+            for system, rows in class_bars.items()
+        },
+        keys=[places.get(name, "") for name in names],
+        opens="thresholds",
     )
     if len(curves) > _MAX_CURVES:
-        return [Section(title, [bars, threshold_widget(cuts, [], options)])]
+        return [Section(title, [drawing, threshold_widget(cuts, [], options, confusions)])]
     lines = [replace(x, name=with_kind(metric, x.name)) for x in curves]  # the names of the bars
     picture = Picture(
         f"Precision over recall of {units}{at}.",
         lambda ax: plot.precision_recall(lines, ax=ax, chance_level=False),
         (8.4 if len(curves) > _MAX_INSIDE else 6.4, 4.2),
     )
-    return [Section(title, [bars, threshold_widget(cuts, [picture], options)])]
+    return [Section(title, [drawing, threshold_widget(cuts, [picture], options, confusions)])]
+
+
+def _mean(found: Iterable[Bar | None]) -> float:
+    """Return the mean of the values of some bars; NaN without any."""
+    values = [x.value for x in found if x is not None and not math.isnan(x.value)]
+    return math.fsum(values) / len(values) if values else NAN
 
 
 def best_f1(curve: Curve) -> list[Cell]:

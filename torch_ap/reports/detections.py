@@ -1,6 +1,7 @@
 """Report of an object detector."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,18 +10,30 @@ from torch import Tensor
 from torch_ap import plot
 from torch_ap.core.base.class_names import label_names
 from torch_ap.curves import Curve
+from torch_ap.detection.errors.confusion import confusion_counts
 from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
 from torch_ap.detection.errors.loss_per_image import loss_per_image
+from torch_ap.detection.errors.operating_points import score_thresholds
 from torch_ap.detection.inference.resampled import mean_and_class_intervals
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
 from torch_ap.detection.metrics.voc import VOCMeanAveragePrecision
-from torch_ap.inference.record import Interval
+from torch_ap.inference.record import Comparison, Interval
+from torch_ap.inference.resampling import Resampling
 from torch_ap.plot.bars import Bar
 from torch_ap.plot.given import with_kind
 from torch_ap.reports import cautions
+from torch_ap.reports.comparisons import (
+    ClassDifferences,
+    comparison_sections,
+    difference_table,
+    numbers_of,
+    paired_parts,
+    reasons_of,
+)
 from torch_ap.reports.content import (
     FORMS,
     LOSS,
@@ -28,6 +41,7 @@ from torch_ap.reports.content import (
     NAN,
     Cell,
     Content,
+    Part,
     Picture,
     Section,
     Table,
@@ -35,12 +49,14 @@ from torch_ap.reports.content import (
     sorted_table,
 )
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
+from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.gallery import gallery_sections
 from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 _CHANCE_ORDERS = 25  # random orders of scores; their mean has a standard error of 0.0001 for 100 images
+_NUMBER_RESAMPLES = 200  # the standard error of their standard deviation is 5%
 _ONE_BY_ONE = (
     "Detections are counted one by one, by descending score. The chance level shuffles the scores of the same boxes."
 )
@@ -63,30 +79,38 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     metrics = options.per_system(metric, lambda: options.other)
     intervals = {name: _intervals(x, options) for name, x in metrics.items()}
     of_mean = next(iter(intervals.values()))[0]
-    head, sections = headline(
+    head = headline(
         metric,
         "mean AP",
         lambda x: means[x is not metric],
         options,
-        "images",
         interval=of_mean,
         orders=_CHANCE_ORDERS,
+    )
+    classes = None if options.other is None else _class_differences(metrics, intervals, options)
+    sections = comparison_sections(
+        metric,
+        head,
+        options,
+        "images",
+        lambda: ({}, [*(classes.paired("classes", options) if classes else []), *_paired_images(metrics, options)]),
     )
     thresholds = metric._settings.thresholds
     iou = thresholds[threshold_index(None, thresholds)]
     curves: list[Curve] = list(metric.curve(class_names=options.names))
-    by_system = options.per_system(curves, lambda: options.other.curve(class_names=options.names))
     if isinstance(metric, CocoMetric):
-        sections.append(_threshold_section(numbers, metrics))
+        sections.append(_threshold_section(numbers, metrics, options))
     if curves:
         caption = "Average precision of classes over all IoU thresholds"
         cuts = {name: _cuts(x, options) for name, x in metrics.items()}
-        bars = {name: _bars(metrics[name], x, labels, options) for name, (_, x, labels) in intervals.items()}
-        sections += class_sections(metric, curves, cuts, bars, "classes", options, caption, f" at IoU {iou:g}")
+        class_bars = {name: _bars(metrics[name], x, labels, options) for name, (_, x, labels) in intervals.items()}
+        confusions = _confusions(metric) if metric._has_errors and len(curves) > 1 else None
+        place = f" at IoU {iou:g}"
+        sections += class_sections(metric, curves, cuts, class_bars, "classes", options, caption, place, confusions)
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics))
             sections += gallery_sections(metric, options)
-        sections.append(_class_table(by_system, next(iter(intervals.values()))[1], iou, options))
+        sections.append(_class_table(curves, next(iter(intervals.values()))[1], iou, options, classes))
         sections += _image_section(metric)
     with metric._all_ranks():
         columns = metric._columns()
@@ -137,20 +161,81 @@ def _numbers(metric: Any) -> dict[str, float]:
     return {name: NAN if x == -1 else x for name, x in numbers.items()}
 
 
-def _threshold_section(numbers: Mapping[str, Mapping[str, float]], metrics: Mapping[str, Any]) -> Section:
+def _class_differences(
+    metrics: Mapping[str, Any], intervals: Mapping[str, tuple[Any, Interval, Tensor]], options: ReportOptions
+) -> ClassDifferences:
+    """Return the AP of each class of both systems, with the differences."""
+    metric, other = metrics.values()
+    (_, mine, labels), (_, theirs, other_labels) = intervals.values()
+    places = {label: place for place, label in enumerate(other_labels.tolist())}
+    ap = torch.cat([theirs.estimate[: len(places)], theirs.estimate.new_full((1,), NAN)])
+    values = mine.estimate[: len(labels)], ap[[places.get(x, -1) for x in labels.tolist()]]
+    with metric._all_ranks():
+        compared_names = metric._sample(per_class=True).class_names
+    how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
+    names = label_names(labels, metric._class_names if options.names is None else options.names)
+    return ClassDifferences(
+        names, values, lambda: metric.compare(other, per_class=True, **how), compared_names, options
+    )
+
+
+def _paired_images(metrics: Mapping[str, Any], options: ReportOptions) -> list[Part]:
+    """Return wins, losses and a scatter of the images."""
+    one, other = (x.per_image() for x in metrics.values())
+    names = list(options.image_names or map(str, one["image"].tolist()))
+    keys = [f"image-{place}" for place in range(len(names))]
+    return paired_parts("images", "AP", names, (one["ap"], other["ap"]), options, keys=keys, opens="gallery")
+
+
+def _threshold_section(
+    numbers: Mapping[str, Mapping[str, float]], metrics: Mapping[str, Any], options: ReportOptions
+) -> Section:
     """Return AP by IoU threshold and object size, of each system by name."""
     first, has_other = next(iter(numbers.values())), len(numbers) > 1
     others = (x for x in first if x.startswith(("map_", "mar_")) and not x.endswith("per_class"))
     names = dict.fromkeys([*(x for x in _NUMBERS if x in first), *others])
-    rows: list[list[Cell]] = [[x, *(values[x] for values in numbers.values())] for x in names]
     drawn: Any = metrics if has_other else next(iter(metrics.values()))
     picture = Picture(
         "AP over IoU thresholds, by the size of objects: a line that falls early means loose boxes.",
         lambda ax: plot.iou_thresholds(drawn, ax=ax, areas=["all"] if has_other else None),
         chart={"x": "IoU threshold", "y": "AP", "series": _threshold_series(metrics)},
     )
-    table = Table(["number", *(numbers if has_other else ("value",))], rows)
-    return Section("IoU thresholds and sizes", [picture, table])
+    if not has_other:
+        return Section(
+            "IoU thresholds and sizes", [picture, Table(["number", "value"], [[x, first[x]] for x in names])]
+        )
+    systems = tuple(metrics.values())
+    resampling = replace(options.resampling, n_resamples=min(options.resampling.n_resamples, _NUMBER_RESAMPLES))
+    compared = _compared_numbers(systems, options.confidence_level, resampling)
+    one, other = numbers.values()
+    rows = {
+        name: numbers_of(compared[name].to_dict() if name in compared else {}, (one[name], other[name]))
+        for name in names
+    }
+    text = (
+        f"Differences have {options.level} intervals from {resampling.n_resamples} resamples of the images, with the "
+        "normal distribution."
+    )
+    return Section("IoU thresholds and sizes", [picture, text, difference_table(rows, options)])
+
+
+def _compared_numbers(
+    systems: tuple[Any, ...], confidence_level: float, resampling: Resampling
+) -> dict[str, Comparison]:
+    """Return the comparison of each of COCO's numbers of two detectors; none for images in groups."""
+    first, second = systems
+    with first._all_ranks(), second._all_ranks():
+        if first._sample().groups is not None:
+            return {}
+        micro = first._settings.average == "micro"
+        columns = [x._columns() for x in systems]
+        numbers = [x._numbers(y, None, micro=micro) for x, y in zip(systems, columns, strict=True)]
+        return compare_coco_numbers(
+            (numbers[0], numbers[1]),
+            len(columns[0]["detections_per_image"]),
+            confidence_level=confidence_level,
+            resampling=resampling,
+        )
 
 
 def _threshold_series(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -179,11 +264,25 @@ def _error_section(metrics: Mapping[str, Any]) -> Section:
         f"At IoU {first.iou_threshold:g}, background up to {first.background_threshold:g}: a cost is what AP would be "
         "higher by without errors of that kind. Costs do not add up: one error often hides another."
     )
-    drawn = errors if others else first
-    caption = "What each kind of error costs in AP, and how many there are."
-    return Section(
-        "What went wrong", [text, Picture(caption, lambda ax: plot.error_costs(drawn, ax=ax)), Table(head, rows)]
+    keys = ["" if kind.startswith("false") else f"kind-{kind}" for kind in _KINDS]  # the last two are sums
+    drawing = bars(
+        "What each kind of error costs in AP.",
+        [str(row[0]) for row in rows],
+        {name if others else "": [Bar(float(getattr(x, kind))) for kind in _KINDS] for name, x in errors.items()},
+        keys=keys,
+        opens="gallery",
+        notes=[f"errors: {', '.join(f'{row[place]:,}' for place in range(3, len(row), 2))}" for row in rows],
     )
+    table, _ = sorted_table(head, rows, "kinds", {}, order=(head[2], "descending"), opens="gallery", keys=keys)
+    return Section("What went wrong", [text, drawing, table])
+
+
+def _confusions(metric: Any) -> Callable[[float], Tensor] | None:
+    """Return the function from a score threshold to the confusion matrix; None without the pairs of the matches."""
+    at = metric._matches_at(None, None, {})
+    if at.matches.partners is None:
+        return None
+    return lambda least: confusion_counts(at, score_thresholds(least, None, at.matches.ranked.score))
 
 
 def _cuts(metric: Any, options: ReportOptions) -> list[Cuts]:
@@ -231,7 +330,8 @@ def _image_section(metric: Any) -> list[Section]:
     columns = [list(map(str, table["image"])), shares, *(table[x] for x in ("ap", "f1", "missed", "fp", "tp"))]
     head = ["image", LOSS, "AP", "F1", "missed", "false", "found"]
     rows = list(zip(*columns, strict=True))
-    shown, omitted = sorted_table(head, rows, "images", FORMS, order=(LOSS, "descending"))
+    keys = [f"image-{place}" for place in range(len(rows))]
+    shown, omitted = sorted_table(head, rows, "images", FORMS, order=(LOSS, "descending"), opens="gallery", keys=keys)
     text = (
         f"The {LOSS} is the part of 1 minus mean AP that the false detections and missed objects of an image explain, "
         "over all IoU thresholds; all parts add up to it. AP is the mean AP of the image alone. F1 and the counts are "
@@ -241,24 +341,26 @@ def _image_section(metric: Any) -> list[Section]:
 
 
 def _class_table(
-    by_system: Mapping[str, Sequence[Curve]], interval: Interval, iou: float, options: ReportOptions
+    curves: Sequence[Curve],
+    interval: Interval,
+    iou: float,
+    options: ReportOptions,
+    differences: ClassDifferences | None,
 ) -> Section:
     """Return the table of all classes."""
-    curves, *others = by_system.values()
     columns = [x[: len(curves)].tolist() for x in (interval.estimate, interval.low, interval.high)]
     columns.insert(1, loss_shares(columns[0]))
     head = ["class", "AP", LOSS, "low", "high", f"AP at IoU {iou:g}"]
-    head += [f"the same of {options.systems[1]}", "difference"] if others else []
-    theirs = {x.name: float(x.average_precision) for x in others[0]} if others else {}
+    columns += [[float(x.average_precision) for x in curves]]
+    if differences is not None:
+        head, columns = [*head, *differences.columns], [*columns, *differences.columns.values()]
     rows: list[list[Cell]] = []
     for curve, *numbers in zip(curves, *columns, strict=True):
-        ap, other = float(curve.average_precision), theirs.get(curve.name, NAN)
-        compared = [other, ap - other] if others else []
-        rows.append([curve.name, *numbers, ap, *compared, int(curve.m), len(curve.thresholds), *best_f1(curve)])
+        rows.append([curve.name, *numbers, int(curve.m), len(curve.thresholds), *best_f1(curve)])
     head += ["ground truths", "detections", *BEST_F1]
     table, omitted = sorted_table(head, rows, "classes", FORMS, opens="thresholds")
     text = (
         f"AP is over all IoU thresholds, low and high its {options.level} interval over images. "
         f"best F1 is the highest F1 at IoU {iou:g}, with its threshold, precision and recall. {LOSS_TEXT} {omitted}"
     )
-    return Section("All classes", [text.strip(), table])
+    return Section("All classes", [text.strip(), *reasons_of(differences), table])

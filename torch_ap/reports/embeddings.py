@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from torch_ap.reports.comparisons import comparison_sections
 from torch_ap.reports.content import AS_NUMBERS, Cell, Content, Picture, Section, Table
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.retrieval.embeddings import EmbeddingRetrieval
@@ -21,7 +22,8 @@ _RANKED_BY = {
 def content_of(metric: EmbeddingMAP, options: ReportOptions) -> Content:
     """Return the content of the report."""
     name = f"mean {metric.convention.label}"
-    head, sections = headline(metric, name, lambda x: float(x.compute()), options, "queries")
+    head = headline(metric, name, lambda x: float(x.compute()), options)
+    sections = comparison_sections(metric, head, options, "queries")
     results = options.per_system(metric.evaluate(_RANKS), lambda: options.other.evaluate(_RANKS))
     first = next(iter(results.values()))
     missing, queries = first.without_relevant, len(first.per_query["map"])

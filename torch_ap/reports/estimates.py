@@ -1,21 +1,19 @@
-"""Headline and comparison of a metric: interval, chance level and p-value, with the reasons for missing numbers."""
+"""Headline of a metric: value, interval and chance level, with the reasons for missing numbers."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from torch_ap.inference.metric import Sample, check_comparable
+from torch_ap.inference.metric import Sample
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
-from torch_ap.reports.content import NAN, Headline, Section, Table
+from torch_ap.reports.content import Headline
 
 if TYPE_CHECKING:
     from torch_ap.core.metric.base import RankingMetric
-
-_MIN_P = 0.001  # smaller p-values have no meaningful digit
 
 
 @dataclass(frozen=True)
@@ -101,28 +99,23 @@ def headline(
     name: str,
     value_of: Callable[[Any], float],
     options: ReportOptions,
-    unit: str,
     *,
     method: str | None = None,
     interval: Interval | None = None,
     orders: int | None = None,
     **changes: Any,
-) -> tuple[Headline, list[Section]]:
-    """Return the value with interval and chance level, and the comparison with the second system, if any.
+) -> Headline:
+    """Return the value with interval and chance level, and the value of the second system, if any.
 
     Args:
         metric: metric of the system.
         name: name of the measure.
         value_of: returns the value of a metric.
         options: arguments of the report.
-        unit: unit of the sample, in the plural.
         method: method of the interval.
         interval: the interval, if it is known.
         orders: largest number of random orders for the chance level; None for the number of resamples.
         changes: fields of the sample to replace.
-
-    Raises:
-        ValueError: for a second metric with other settings or data.
     """
 
     def sample() -> Sample:
@@ -138,50 +131,7 @@ def headline(
         )
     remarks = [f"{x[0].upper()}{x[1:]}." for x in reasons]
     head = Headline(name, value, level=options.level, remarks=remarks, **numbers)
-    if options.other is None:
-        return head, []
-    other = value_of(options.other)
-    return replace(head, other=other), [_comparison(metric, options, (value, other), unit)]
-
-
-def _comparison(metric: "RankingMetric", options: ReportOptions, values: tuple[float, float], unit: str) -> Section:
-    """Return the section on the difference of two systems."""
-    check_comparable(metric, options.other)
-    how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
-    comparing: Any = metric
-    numbers = numbers_of_comparison(lambda: comparing.compare(options.other, **how))
-    if numbers["reason"].startswith("`other`"):  # other data, which the user can mend
-        raise ValueError(numbers["reason"])
-    difference = values[0] - values[1]
-    numbers["difference"] = difference if math.isnan(numbers["difference"]) else numbers["difference"]
-    head = [*options.systems, "difference", f"{options.level} low", f"{options.level} high", "p-value"]
-    p = numbers["p_value"]
-    cells = [*values, *(numbers[x] for x in ("difference", "low", "high"))]
-    table = Table(
-        head, [[*cells, NAN if math.isnan(p) else _p_text(p).removeprefix("= ")]], dict.fromkeys(head[2:5], "+.3f")
-    )
-    reason = f" {numbers['reason'][0].upper()}{numbers['reason'][1:]}." if numbers["reason"] else ""
-    text = f"{_verdict(numbers, options, unit)}{reason}"
-    return Section(f"Compared with {options.systems[1]}", [text, table])
-
-
-def _verdict(numbers: Mapping[str, Any], options: ReportOptions, unit: str) -> str:
-    """Return the comparison as a sentence."""
-    system, other = options.systems
-    p, difference = numbers["p_value"], numbers["difference"]
-    if math.isnan(p):
-        return f"The difference is {system} minus {other}; there is no test for it."
-    if difference == 0:
-        return f"Both have the same value on the same {unit}."
-    ahead, often = system if difference > 0 else other, "rarely" if p < 1 - options.confidence_level else "often"
-    return (
-        f"Ahead: {ahead}, by {abs(difference):.3f} on the same {unit}. Two equally good systems would {often} differ "
-        f"by as much (p {_p_text(p)}, method {numbers['method']!r})."
-    )
-
-
-def _p_text(p: float) -> str:
-    return "< 0.001" if p < _MIN_P else f"= {p:.2g}"
+    return head if options.other is None else replace(head, other=value_of(options.other))
 
 
 def _strip_period(error: ValueError) -> str:

@@ -20,13 +20,12 @@ from torch_ap.detection.errors.outcomes import DETECTION_KINDS, detections_of, o
 from torch_ap.detection.inputs.images import image_ids
 from torch_ap.detection.metrics.diagnosis import background_of
 from torch_ap.detection.shapes import boxes, rotated
-from torch_ap.reports.content import Cell, Section, Table, Widget
+from torch_ap.reports.content import Cell, Section, Table, Widget, shortened
 from torch_ap.reports.thumbnails import Thumbnails
 
 _WORST_IMAGES, _ERRORS_OF_A_KIND, _LABELS = 50, 20, 20
 _MAX_SHAPES = 25  # of each side in a picture
 _SIDE = 320  # units of the longer side of a picture
-_MAX_NAME = 40  # characters
 _LISTED = 4  # classes in a caption
 _MAX_COLUMNS = 120  # of a mask
 _DRAWN = {"bbox": "boxes", "rotated": "boxes", "segm": "mask_edges", "boundary": "mask_edges"}  # column by `iou_type`
@@ -99,7 +98,7 @@ class _Gallery:
         self._kind, self._iou = table["kind"].tolist(), table["iou"].tolist()
         self._partner = table["ground_truth"].tolist()  # row in the image
         self._score = segments.as_float64(table["score"]).tolist()
-        short = [_shortened(x) for x in at.names]
+        short = [shortened(x) for x in at.names]
         place = {label: place for place, label in enumerate(at.labels.tolist())}
         self._names = [
             [short[place[x]] for x in columns[f"{side}_labels"].tolist()] for side in ("detection", "ground_truth")
@@ -115,7 +114,7 @@ class _Gallery:
         )
         self._shapes = _Shapes(at)
         names = options.image_names or map(str, metric._image_ids(columns).tolist())
-        self._image_names = [_shortened(x) for x in names]
+        self._image_names = [shortened(x) for x in names]
         self.thumbnails = Thumbnails(options.images or {})
 
     # -- sections
@@ -157,7 +156,7 @@ class _Gallery:
                 f"The {len(shots)} costliest of {found.total:,}: the cost is the gain in AP without this one "
                 f"{'object' if kind == 'missed' else 'detection'}."
             )
-            yield from self._part(f"{_TITLES[kind]} ({kind})", text, shots)
+            yield from self._part(f"{_TITLES[kind]} ({kind})", text, shots, key=f"kind-{kind}")
 
     def differences(self) -> Iterator[Widget]:
         """Yield the objects that only one of two systems finds, image by image, the images with most of them first."""
@@ -180,7 +179,7 @@ class _Gallery:
                 names = Counter(self._names[1][row] for row in per_image[image])
                 listed = ", ".join(f"{count} {name}" for name, count in names.most_common(_LISTED))
                 more = ", ..." if len(names) > _LISTED else ""
-                shots.append(_Shot(image, f"only {_shortened(winner)} finds {listed}{more}", truth=per_image[image][0]))
+                shots.append(_Shot(image, f"only {shortened(winner)} finds {listed}{more}", truth=per_image[image][0]))
             text = (
                 f"{_count(len(rows), 'object')} in {_count(len(per_image), 'image')}, at any score; the "
                 f"{_count(len(shots), 'image')} with most of them, with the detections of {self._options.systems[0]}."
@@ -201,7 +200,7 @@ class _Gallery:
                 -1 if row[x] < 0 else self._first[side][image] + row[x]
                 for side, x in ((1, "ground_truth"), (0, "detection"))
             )
-            names = [_shortened(x) for x in (row["class"], row["detected_class"]) if x is not None]
+            names = [shortened(x) for x in (row["class"], row["detected_class"]) if x is not None]
             caption = f"{row['kind']}: {' → '.join(names)}; {row['change']:+.4f}"
             shots.append(_Shot(image, caption, detection, truth))
             rows.append(
@@ -215,14 +214,21 @@ class _Gallery:
         yield from self._part("Labels that may be wrong", text, shots, [table] if rows else [])
 
     def _part(
-        self, title: str, text: str, shots: Sequence[_Shot], parts: Sequence[Any] = (), *, is_open: bool = False
+        self,
+        title: str,
+        text: str,
+        shots: Sequence[_Shot],
+        parts: Sequence[Any] = (),
+        *,
+        is_open: bool = False,
+        key: str = "",
     ) -> Iterator[Widget]:
         pictures = "".join(map(self._picture, shots))
         if not shots:
             return
         html = (
-            f'<details class="gallery"{" open" * is_open}><summary>{escape(title)}</summary><p>{escape(text)}</p>'
-            f'<div class="shots">{pictures}</div></details>'
+            f'<details class="gallery" data-shows="{key}"{" open" * is_open}><summary>{escape(title)}</summary>'
+            f'<p>{escape(text)}</p><div class="shots">{pictures}</div></details>'
         )
         yield Widget("gallery", None, parts, html)
 
@@ -250,7 +256,8 @@ class _Gallery:
         if any(hidden):
             lines.append(f"<li>not drawn: {_count(hidden[1], 'object')}, {_count(hidden[0], 'detection')}</li>")
         return (
-            f'<figure class="shot"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{name}">'
+            f'<figure class="shot"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{name}" '
+            f'data-shows="image-{image}">'
             f"{''.join(drawn)}</svg><figcaption><b>{name}</b> {_text(shot.caption)}<details><summary>"
             f"{_count(len(truths), 'object')}, {_count(len(detections), 'detection')}</summary>"
             f"<ul>{''.join(lines)}</ul></details>"
@@ -373,10 +380,6 @@ class _Shapes:
                 if column % step == 0:
                     lines.append(f"M{(column + step / 2) * scale:.4g} {low * scale:.4g}v{(high - low) * scale:.3g}")
         return "".join(lines), (left or 0) * scale, top * scale
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
 
 
 def _count(number: int, noun: str) -> str:

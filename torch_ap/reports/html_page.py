@@ -25,7 +25,7 @@ from typing import Any
 
 from torch_ap._version import __version__
 from torch_ap.core.base.messages import escape_unprintable
-from torch_ap.reports.content import Cell, Content, Headline, Part, Picture, Table, Widget
+from torch_ap.reports.content import Cell, Content, Drawing, Headline, Part, Picture, Table, Widget
 
 _NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
 _INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
@@ -73,21 +73,26 @@ class _Page:
     def part_html(self, part: Part) -> str:
         """Return the HTML of a part."""
         if isinstance(part, Picture):
-            return self._figure(part)
+            return self._picture(part)
+        if isinstance(part, Drawing):
+            return _figure(part.svg, part.caption)
         if isinstance(part, Widget):
             return self._element(part, "".join(map(self.part_html, part.parts)) + part.html)
         return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
 
-    def _figure(self, picture: Picture) -> str:
+    def _picture(self, picture: Picture) -> str:
         self.pictures += 1
-        caption = f"<figcaption>{escape(picture.caption)}</figcaption>"
-        figure = f'<figure tabindex="0">{_svg_of(picture, self.pictures)}{caption}</figure>'
+        figure = _figure(_svg_of(picture, self.pictures), picture.caption)
         return figure if picture.chart is None else self._element(Widget("chart", picture.chart), figure)
 
     def _element(self, widget: Widget, html: str) -> str:
         self.widgets.append(widget)
         self.has_charts = True
         return f'<div data-widget="{escape(widget.name)}" data-place="{len(self.widgets) - 1}">{html}</div>'
+
+
+def _figure(svg: str, caption: str) -> str:
+    return f'<figure tabindex="0">{svg}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
 def _static(name: str) -> str:
@@ -178,7 +183,7 @@ def _table(table: Table) -> str:
     places = range(len(table.head))
     texts = [' class="text"' if table.is_text(place) else "" for place in places]
     head = "".join(_head(table, place, texts[place]) for place in places)
-    keys = [f' data-key="{key}"' for key in table.keys] or [""] * len(table.rows)
+    keys = [f' data-key="{escape(str(key))}"' if key != "" else "" for key in table.keys] or [""] * len(table.rows)
     rows = "".join(
         f"<tr{key}>{''.join(_cell(table, place, cell, texts[place]) for place, cell in enumerate(row))}</tr>\n"
         for key, row in zip(keys, table.rows, strict=True)

@@ -9,14 +9,23 @@ import torch
 from torch_ap.classification.metrics import MulticlassAveragePrecision
 from torch_ap.classification.state import ItemMetric
 from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.items.inputs import counted_items
+from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
+from torch_ap.inference import GroupComparison, compare_decisions
 from torch_ap.plot.bars import IntervalOptions, class_bars
 from torch_ap.reports import cautions
+from torch_ap.reports.comparisons import ClassDifferences, comparison_sections, numbers_of, reasons_of
 from torch_ap.reports.content import FORMS, LOSS, LOSS_TEXT, Cell, Content, Section, loss_shares, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
 from torch_ap.reports.estimates import ReportOptions, headline
-from torch_ap.reports.thresholds import cuts_of_all, cuts_of_curve
+from torch_ap.reports.thresholds import RULES, cuts_of_all, cuts_of_curve
 from torch_ap.retrieval.measures import words
+
+_DECISIONS = (
+    "Each system has its own threshold by each rule. Precision, recall and F1 are compared by a randomization test, "
+    "which has no interval."
+)
 
 
 def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
@@ -31,16 +40,27 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
         {} if average != "none" or is_single else {"settings": replace(metric._settings, average="macro")}
     )
     # values of classes have a mean for the headline
-    head, sections = headline(
+    head = headline(
         metric,
         name,
         lambda x: float(x.compute().double().nanmean()),
         options,
-        "items",
         method=_method(metric),
         **changes,
     )
     by_system = options.per_system(curves, lambda: _curves(options.other, options.names))
+    classes = _class_differences(metric, by_system, options) if options.other is not None and not is_single else None
+    sections = comparison_sections(
+        metric,
+        head,
+        options,
+        "items",
+        lambda: (
+            (_decision_differences(metric, by_system, options), [_DECISIONS])
+            if classes is None
+            else ({}, classes.paired(units[1], options))
+        ),
+    )
     if is_single:
         sections += ranking_sections({name: x for name, (x,) in by_system.items()}, options)
     else:
@@ -50,7 +70,7 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
         settings = IntervalOptions(options.confidence_level, options.resampling)
         bars = {name: class_bars(x, options.names, settings) for name, x in metrics.items()}
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
-        sections.append(_class_table(metric, options, by_system, units))
+        sections.append(_class_table(metric, options, curves, units, classes))
     return Content(
         head,
         convention=words.describe_over_classes(metric.convention, average, units[1] if has_classes else ""),
@@ -58,6 +78,47 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
         warnings=_warnings(metric, curves, units),
         sections=sections,
     )
+
+
+def _class_differences(
+    metric: ItemMetric, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
+) -> ClassDifferences:
+    """Return the AP of each class of both systems, with the differences."""
+    names = [x.name for x in next(iter(by_system.values()))]
+    first, second = (torch.stack([x.average_precision for x in curves]) for curves in by_system.values())
+
+    def compare() -> GroupComparison:
+        with metric._all_ranks(), options.other._all_ranks():
+            mine, theirs = (x._sample() for x in (metric, options.other))
+            return mine.compare_each(theirs, names, options.confidence_level, options.resampling)
+
+    return ClassDifferences(names, (first, second), compare, names, options)
+
+
+def _decision_differences(
+    metric: ItemMetric, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
+) -> dict[str, dict[str, Any]]:
+    """Return the comparisons of precision, recall and F1, each system at its own threshold by each rule."""
+    curves = [x for (x,) in by_system.values()]
+    with metric._all_ranks(), options.other._all_ranks():
+        try:
+            batches: list[Any] = [x._sample().batch for x in (metric, options.other)]
+        except ValueError:  # weighted items, which have no test
+            return {}
+    if None in batches:  # counts of bins
+        return {}
+    is_counted = counted_items(batches[0].target)
+    target, rows = batches[0].target[is_counted] == 1, {}
+    for rule, settings in RULES:
+        least = [x.operating_point(**settings).threshold for x in curves]
+        if any(bool(x.isnan()) for x in least):
+            continue
+        decisions = [segments.comparable(x.scores[is_counted]) >= t for x, t in zip(batches, least, strict=True)]
+        for name, measure in (("precision", "precision"), ("recall", "recall"), ("F1", "f_beta")):
+            how: dict[str, Any] = {"measure": measure, **vars(options.resampling)}
+            found = compare_decisions(decisions[0], decisions[1], target.long(), **how)
+            rows[f"{rule}: {name}"] = numbers_of(found.to_dict())
+    return rows
 
 
 def _curves(metric: Any, names: Any) -> list[Curve]:
@@ -98,22 +159,21 @@ def _warnings(metric: ItemMetric, curves: Sequence[Curve], units: tuple[str, str
 def _class_table(
     metric: ItemMetric,
     options: ReportOptions,
-    by_system: Mapping[str, Sequence[Curve]],
+    curves: Sequence[Curve],
     units: tuple[str, str],
+    differences: ClassDifferences | None,
 ) -> Section:
     """Return the table of all classes."""
-    curves, *others = by_system.values()
     columns = _intervals(metric, options)
     head = [units[0], "AP", *columns, "positives", *BEST_F1]
     rows: list[list[Cell]] = []
     for place, curve in enumerate(curves):
         row: list[Cell] = [curve.name, float(curve.average_precision), *(x[place] for x in columns.values())]
         rows.append([*row, round(float(curve.m)), *best_f1(curve)])
-    if others:
-        head[2:2] = [f"AP of {options.systems[1]}", "difference"]
-        for row, curve in zip(rows, others[0], strict=True):
-            ap = float(curve.average_precision)
-            row[2:2] = [ap, float(row[1]) - ap]
+    if differences is not None:
+        head[2:2] = differences.columns
+        for row, *numbers in zip(rows, *differences.columns.values(), strict=True):
+            row[2:2] = numbers
     if metric.average in ("macro", "none", None):
         head.insert(2, LOSS)
         for row, share in zip(rows, loss_shares([float(row[1]) for row in rows]), strict=True):
@@ -121,7 +181,7 @@ def _class_table(
     table, omitted = sorted_table(head, rows, units[1], FORMS, opens="thresholds")
     text = "Each has its own ranking. best F1 is the highest F1, with its threshold, precision and recall."
     text = f"{text} {LOSS_TEXT}" if LOSS in head else text
-    return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), table])
+    return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), *reasons_of(differences), table])
 
 
 def _intervals(metric: ItemMetric, options: ReportOptions) -> dict[str, list[float]]:

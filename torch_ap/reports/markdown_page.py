@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from torch_ap.reports.content import Content, Headline, Part, Picture, Table, Widget
+from torch_ap.reports.content import Content, Headline, Part, Table, Widget
 
 
 def document(content: Content) -> str:
@@ -30,7 +30,7 @@ def _parts(parts: Sequence[Part]) -> Iterator[list[str]]:
     for part in parts:
         if isinstance(part, Widget):
             yield from _parts(part.parts)
-        elif not isinstance(part, Picture):
+        elif isinstance(part, Table | str):
             yield list(_table(part)) if isinstance(part, Table) else [_plain(part)]
 
 

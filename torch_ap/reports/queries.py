@@ -1,7 +1,8 @@
 """Report of a measure over queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,14 +10,20 @@ from torch import Tensor
 
 from torch_ap import plot
 from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.measures import interpolation
+from torch_ap.core.measures.counts import counts_at_rank
 from torch_ap.core.ranking import hit_curve, segments
+from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.functional import QueryCurve
+from torch_ap.plot.bars import Bar
 from torch_ap.reports import cautions
+from torch_ap.reports.comparisons import comparison_sections, numbers_of, paired_parts
 from torch_ap.reports.content import (
     AS_NUMBERS,
     FORMS,
     LOSS,
     LOSS_TEXT,
+    MAX_ROWS,
     Cell,
     Content,
     Part,
@@ -27,8 +34,9 @@ from torch_ap.reports.content import (
     sorted_table,
 )
 from torch_ap.reports.depths import depth_widget
-from torch_ap.reports.estimates import ReportOptions, headline
-from torch_ap.retrieval.curve import mean_curve
+from torch_ap.reports.drawings import bars
+from torch_ap.reports.estimates import ReportOptions, headline, numbers_of_comparison
+from torch_ap.retrieval.curve import interpolated_precision, mean_curve
 from torch_ap.retrieval.measures import words
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
@@ -44,20 +52,14 @@ def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
     measure: Any = metric._settings.measure
     name = measure.label
     title = f"mean {name}" if metric.aggregation == "mean" else name
-    head, sections = headline(metric, title, lambda x: float(x.compute()), options, "queries")
-    if options.other is not None:
-        systems = options.per_system(metric, lambda: options.other)
-        bars = Picture(
-            f"{name} of each query: {options.systems[0]} minus {options.systems[1]}.",
-            lambda ax: plot.query_differences(systems, ax=ax),
-        )
-        sections = [replace(x, parts=[*x.parts, bars]) for x in sections]
-    if measure.is_average_precision:
-        curves = options.per_system(_curve(metric), lambda: _curve(options.other))
-        sections += _curve_sections({name: x for name, x in curves.items() if x.queries})
+    head = headline(metric, title, lambda x: float(x.compute()), options)
     with metric._all_ranks():
         table = _PerQuery(metric)
         texts = _warnings(metric, table)
+    sections = comparison_sections(metric, head, options, "queries", lambda: _differences(metric, table, options))
+    if measure.is_average_precision:
+        curves = options.per_system(_curve(metric), lambda: _curve(options.other))
+        sections += _curve_sections({name: x for name, x in curves.items() if x.queries})
     has_loss = bool(metric.higher_is_better) and metric.aggregation == "mean" and not bool((table.values > 1).any())
     return Content(
         head,
@@ -79,6 +81,56 @@ class _PerQuery:
         each, places = hit_curve.split(rankings.curve), order[values.counted].tolist()
         self.curve = hit_curve.join([each[place] for place in places]) if places else rankings.curve
         self.n, self.m = (x[places].long() for x in (rankings.curve.n, rankings.curve.m))
+
+
+def _differences(metric: QueryMetric, table: _PerQuery, options: ReportOptions) -> tuple[dict[str, Any], list[Part]]:
+    """Return the comparisons of further means over queries, and the values of both systems for each query."""
+    measure: Any = metric._settings.measure
+    name, other = measure.label, options.other
+    measures = _means(measure, int(table.n.max()) if len(table.n) else 0) if measure.is_average_precision else {}
+    with metric._all_ranks(), other._all_ranks():
+        samples = metric._sample(), other._sample()
+        others = _PerQuery(other)
+        rows = {}
+        for text, values in measures.items():
+            mine, theirs = (
+                replace(x, settings=replace(x.settings, measure=values, aggregation="mean")) for x in samples
+            )
+            compare = partial(mine.compare, theirs, options.confidence_level, None, options.resampling)
+            rows[text] = numbers_of(numbers_of_comparison(compare))
+    names, each = _query_names(table.queries, options.names), (table.values, others.values)
+    keys = range(len(names)) if len(names) <= MAX_ROWS else ()
+    gap, order = each[0] - each[1], (each[0] - each[1]).argsort(descending=True).tolist()
+    drawing = bars(
+        f"{name} of each query: {options.systems[0]} minus {options.systems[1]}.",
+        [names[x] for x in order],
+        {"": [Bar(float(x)) for x in gap[order]]},
+        keys=order if keys else (),
+        opens="depths",
+        notes=[f"{a:.3f} and {b:.3f}" for a, b in zip(*(x[order].tolist() for x in each), strict=True)],
+    )
+    return rows, [*paired_parts("queries", name, names, each, options, keys=keys, opens="depths"), drawing]
+
+
+def _means(convention: Any, deepest: int) -> Mapping[str, Callable[[HitCurve], Tensor]]:
+    """Return precision and recall at ranks, and interpolated precision at recall levels, as measures by name."""
+    ties = convention.ties or "grouped"
+
+    def at_rank(ratio: str, k: int, curve: HitCurve) -> Tensor:
+        values: Tensor = getattr(counts_at_rank(curve, k, ties=ties), ratio)
+        return torch.where(curve.m > 0, values, torch.nan)
+
+    def at_level(place: int, curve: HitCurve) -> Tensor:
+        levels = interpolation.recall_levels("11-point", curve.m.device)
+        return interpolated_precision(curve, levels, convention)[:, place]
+
+    ranks = {
+        f"{ratio} at {k}": partial(at_rank, ratio, k)
+        for ratio in ("precision", "recall")
+        for k in _RANKS
+        if k <= deepest
+    }
+    return ranks | {f"precision at recall {level:.1f}": partial(at_level, x) for x, level in enumerate(_LEVELS)}
 
 
 def _curve(metric: QueryMetric) -> QueryCurve:
@@ -141,7 +193,7 @@ def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_
     rows = list(zip(*columns, strict=True))
     queries, omitted = sorted_table([*head, "items", "relevant"], rows, "queries", FORMS, opens="depths")
     curves = options.per_system(table.curve, lambda: other.curve)
-    shown = [(key, str(row[0])) for key, row in zip(queries.keys, queries.rows, strict=True)]
+    shown = [(int(key), str(row[0])) for key, row in zip(queries.keys, queries.rows, strict=True)]
     depths = depth_widget(curves, shown, [], options)
     parts: list[Part] = [LOSS_TEXT] if has_loss else []
     if len(defined):

@@ -1,18 +1,19 @@
 """The widget with a slider over score thresholds: counts, precision, recall and F1 of each ranking, with intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
 from torch_ap.detection.errors.every_threshold import ThresholdNumbers
 from torch_ap.inference.operating_point import ThresholdCriterion
-from torch_ap.reports.content import Part, Widget
+from torch_ap.reports.content import Cell, Part, Table, Widget
 from torch_ap.reports.estimates import ReportOptions
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +26,7 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
 ALL = "all"  # name of the ranking of all classes
 _MOST, _FEWEST, _TOTAL = 200, 20, 20_000  # thresholds of a ranking on the page, and of all rankings
 _DIGITS = 4  # of the ends of intervals
+_GRID, _MOST_CONFUSIONS, _LISTED = 25, 300, 20  # thresholds with confusions, cells at each, rows without scripts
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,20 @@ def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str]) -> list[
     ]
 
 
-def threshold_widget(systems: Mapping[str, Sequence[Cuts]], parts: Sequence[Part], options: ReportOptions) -> Widget:
+def threshold_widget(
+    systems: Mapping[str, Sequence[Cuts]],
+    parts: Sequence[Part],
+    options: ReportOptions,
+    confusions: Callable[[float], Tensor] | None = None,
+) -> Widget:
     """Return the widget.
 
     Args:
         systems: the rankings of each system by name, in the same order in each. The slider moves over the first system.
         parts: content without JavaScript.
         options: arguments of the report.
+        confusions: returns the (K + 1, K + 1) confusion matrix of a detector at a threshold for all classes, whose
+            ranking is the first and has the classes after it; None for no confusions.
     """
     (first, *others) = systems.values()
     most = max(_FEWEST, min(_MOST, _TOTAL // max(1, len(first) * len(systems))))
@@ -98,18 +107,43 @@ def threshold_widget(systems: Mapping[str, Sequence[Cuts]], parts: Sequence[Part
         | {"others": [_numbers(other[place], most, options.confidence_level) for other in others]}
         for place, cuts in enumerate(first)
     ]
+    sampled, table = _confusions(rows, confusions) if confusions is not None else ([], [])
     return Widget(
         "thresholds",
         {
             "rankings": rows,
+            "confusions": sampled,
             "systems": list(systems) if others else [""],
             "rules": [name for name, _ in RULES],
             "level": options.level,
             "most": most if is_sampled else 0,
             "first": int(first[0].name == ALL),
         },
-        parts,
+        [*parts, *table],
     )
+
+
+def _confusions(
+    rows: Sequence[Mapping[str, Any]], matrix_at: Callable[[float], Tensor]
+) -> tuple[list[Any], list[Table]]:
+    """Return the most frequent class confusions at some thresholds for all classes, and a table for the best F1."""
+    thresholds, best = rows[0]["t"], max(rows[0]["best"][0], 0)
+    if not thresholds:
+        return [], []
+    places = sorted({*np.linspace(0, len(thresholds) - 1, _GRID).round().astype(int).tolist(), best})
+    sampled, names, table = [], [x["name"] for x in rows[1:]], list[Table]()
+    for place in places:
+        matrix = matrix_at(thresholds[place])[:-1, :-1].clone().fill_diagonal_(0)
+        true, detected = matrix.nonzero(as_tuple=True)
+        counts = matrix[true, detected]
+        order = counts.argsort(descending=True, stable=True)[:_MOST_CONFUSIONS]
+        cells = [x[order].tolist() for x in (true, detected, counts)]
+        sampled.append({"t": thresholds[place], "cells": cells, "kinds": len(counts), "total": int(counts.sum())})
+        if place == best:
+            listed: list[list[Cell]] = [[names[a], names[b], n] for a, b, n in list(zip(*cells, strict=True))[:_LISTED]]
+            text = f"Class confusions at score ≥ {thresholds[place]:g}, the best F1 of all classes"
+            table = [Table(["object", "detected as", "objects"], listed, summary=text)] if listed else []
+    return sampled, table
 
 
 def _numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:

@@ -142,7 +142,8 @@ def mean_curve(rankings: Rankings, settings: MeasureSettings, convention: Conven
         precision=(sum_hits_at_ranks(curve, len(k), ties, torch.ones_like(share))[0] / k + filled) / count,
         recall=(sum_hits_at_ranks(curve, len(k), ties, share)[0] + filled) / count,
         recall_levels=levels,
-        interpolated_precision=(_interpolated(curve, levels, convention) + filled) / count,
+        interpolated_precision=(interpolated_precision(curve, levels, convention).nan_to_num(0).sum(0) + filled)
+        / count,
         average_precision=values.values[values.counted].mean(),
         queries=int(count),
         name=name,
@@ -150,10 +151,10 @@ def mean_curve(rankings: Rankings, settings: MeasureSettings, convention: Conven
     )
 
 
-def _interpolated(curve: HitCurve, levels: Tensor, convention: Convention) -> Tensor:
-    """Return the sum over rankings of interpolated precision at each level: (11,) float64."""
+def interpolated_precision(curve: HitCurve, levels: Tensor, convention: Convention) -> Tensor:
+    """Return the interpolated precision of each ranking at each level: (S, L) float64, NaN without relevant items."""
     if tie_rule(convention.ties or "grouped").is_ordered:
         curve = interpolation.order_ties(curve, convention.ties or "grouped")
     version = 9 if isinstance(name := convention.interpolation, str) and name.endswith("trec9") else 10
     values = interpolation.precision_at_hits(curve, interpolation.trec_cuts(curve.m, levels, version))
-    return torch.where(curve.m[:, None] > 0, values, 0).sum(0)
+    return torch.where(curve.m[:, None] > 0, values, torch.nan)

@@ -12,6 +12,7 @@ from torch_ap.core.base import checks
 from torch_ap.core.base.options import InterpolationRule
 from torch_ap.detection.inference.resampled import (
     ResampledRankings,
+    Statistic,
     count_images,
     group_degrees_of_freedom,
     image_replicates,
@@ -203,6 +204,32 @@ def compare_lists(
         comparisons[name] = limit_p_value(comparison, counts[k], "images", note)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     return group_comparison(comparisons, **settings).to(device)
+
+
+def compare_numbers(
+    systems: tuple[ResampledRankings, ResampledRankings],
+    statistics: tuple[Statistic, Statistic],
+    *,
+    confidence_level: float,
+    resampling: Resampling,
+) -> list[Comparison]:
+    """Return the difference of each of several numbers by "bootstrap-normal" of :func:`compare_images`.
+
+    Args:
+        systems: the rankings of both systems over the same images.
+        statistics: as for :func:`torch_ap.detection.inference.resampled.image_replicates`.
+        confidence_level: as for :func:`compare_images`.
+        resampling: as for :func:`compare_images`.
+    """
+    a, b = (f(x, x.unit_weights)[0].tolist() for f, x in zip(statistics, systems, strict=True))
+    replicates = image_replicates(systems, resampling, statistics=statistics) if systems[0].images > 1 else None
+    count = images_of_mean(systems)
+    comparisons = []
+    for place, values in enumerate(zip(a, b, strict=True)):
+        each = None if replicates is None or math.isnan(values[0]) else replicates[:, :, place]
+        comparison = _compare(values, each, confidence_level, "bootstrap-normal")
+        comparisons.append(limit_p_value(comparison, count, "images", narrow_note(count)))
+    return comparisons
 
 
 def _count_images_of_pairs(systems: tuple[ResampledRankings, ResampledRankings], places: list[Tensor]) -> list[int]:

@@ -5,10 +5,10 @@ remain matched and sorted, so a resample is a weight per image. Its hit curves a
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -258,6 +258,8 @@ def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRank
     )
 
 
+Statistic: TypeAlias = Callable[[ResampledRankings, Tensor], Tensor]
+
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 _NO_SPREAD = "all resamples have the same value, which says nothing of its spread"
 _NUMBERS_PER_STEP = 1 << 23  # of the weights of groups in one step
@@ -273,6 +275,7 @@ def image_replicates(
     interpolation: InterpolationRule = None,
     *,
     lists: Sequence[Tensor | slice] | None = None,
+    statistics: Sequence[Statistic] | None = None,
 ) -> Tensor:
     """Return the mean AP over the rankings with ground truths, of each system in B resamples of the images.
 
@@ -281,6 +284,8 @@ def image_replicates(
         resampling: number of resamples, generator and memory limit.
         interpolation: as for :meth:`ResampledRankings.average_precision`.
         lists: K lists of each system, to return the mean AP of each list instead.
+        statistics: for each system, a function of its rankings and (b, U) weights that returns (b, K) numbers, to
+            return these instead.
 
     Returns:
         (B, X) float64, or (B, X, K); NaN for a resample without ground truths.
@@ -288,6 +293,8 @@ def image_replicates(
     device, images = systems[0].image.device, systems[0].images
 
     def means(weights: Tensor) -> Tensor:
+        if statistics is not None:
+            return torch.stack([f(ranked, weights) for f, ranked in zip(statistics, systems, strict=True)], 1)
         if lists is None:
             return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
         aps = [ranked.average_precision_of_lists(weights, interpolation) for ranked in systems]

@@ -252,13 +252,13 @@ class CocoNumbers:
 
     def curve(self, area: int, limit: int) -> HitCurve:
         """Return the hit curves of T * K rankings, by threshold and category, in one area range with one limit."""
-        return self._once(("curve", area, limit), lambda: self._matches_within(limit).curve(area))
+        return self._once(("curve", area, limit), lambda: self.matches_within(limit).curve(area))
 
     def rankings(self, area: int, limit: int, threshold: int) -> HitCurve:
         """Return the K rankings of one IoU threshold, with an entry for every counted detection."""
-        return self._matches_within(limit).rankings(area, threshold)
+        return self.matches_within(limit).rankings(area, threshold)
 
-    def _matches_within(self, limit: int) -> Matches:
+    def matches_within(self, limit: int) -> Matches:
         """Return the matches of the detections within a limit."""
         most = self.settings.limits[limit]
         if most == self.settings.limits[-1]:
@@ -270,7 +270,7 @@ class CocoNumbers:
         keys = {area: ("table", area, limit) for area in areas}
         held = ((area, self._results.get(key)) for area, key in keys.items())
         if missing := [area for area, table in held if table is None or (scores and table.scores is None)]:
-            tables = precision_tables(self._matches_within(limit), self.levels, missing, scores=scores)
+            tables = precision_tables(self.matches_within(limit), self.levels, missing, scores=scores)
             self._results |= {keys[area]: table for area, table in zip(missing, tables, strict=True)}
         return [self._results[key] for key in keys.values()]
 

@@ -7,7 +7,9 @@
  *
  * where "NAME" is the name of the `Widget` in Python and of the file. The function is called once for each such widget,
  * with its element, which contains the static content, and its data. It may return `open(key)`, which shows the details
- * of one row: the first cell of each row of a table with `opens="NAME"` becomes a button that calls it with the row's key.
+ * of one row: the first cell of each row of a table with `opens="NAME"` becomes a button that calls it with the row's key,
+ * and so do the marks of a drawing. It may return the element to which the page scrolls, instead of the widget's. If
+ * there is `has(key)`, only keys for which it returns a true value open something.
  *
  *   page.create(tag, attributes, ...children)   a new element; texts are never read as HTML
  *   page.chart(parent, options)                 a chart to hover over and zoom, see below
@@ -44,8 +46,7 @@ const page = (() => {
   function register(name, make) { makers.set(name, make); }
 
   function open(name, key) {
-    const {element, widget} = openers.get(name);
-    widget.open(key);
+    const {element: whole, widget} = openers.get(name), element = widget.open(key) || whole;
     element.scrollIntoView({block: "start"});
     element.setAttribute("tabindex", "-1");
     element.focus({preventScroll: true});
@@ -105,19 +106,24 @@ const page = (() => {
       }
       count.textContent = shown === rows.length ? `${number(shown)} rows` : `${number(shown)} of ${number(rows.length)} rows`;
     }
-    const bar = create("div", {class: "bar", role: "search"}, words, ...(columns.length ? [column, side, limit] : []), count);
+    const title = table.closest("section").querySelector("h2").textContent;
+    const label = `Search ${document.querySelectorAll("[role=search]").length + 1}: ${title}`;  // landmarks need distinct names
+    const bar = create("div", {class: "bar", role: "search", "aria-label": label}, words, ...(columns.length ? [column, side, limit] : []), count);
     bar.addEventListener("input", update);
     (table.closest(".wide") || table).before(bar);
     update();
   }
 
-  function openable(table) {
-    if (!openers.has(table.dataset.opens)) return;
-    for (const row of table.tBodies[0].rows) {
-      const {key} = row.dataset, cell = row.cells[0];
-      if (key === undefined) continue;
-      cell.append(create("button", {type: "button", class: "open", onclick: () => open(table.dataset.opens, key)},
-        ...cell.childNodes));
+  /* Let the rows of a table, or the marks of a drawing, open their details. */
+  function openable(parent) {
+    const name = parent.dataset.opens;
+    if (!openers.has(name)) return;
+    for (const row of parent.querySelectorAll("[data-key]")) {
+      const {widget} = openers.get(name), {key} = row.dataset, show = () => open(name, key), cell = row.cells && row.cells[0];
+      if (widget.has && !widget.has(key)) continue;
+      if (cell) cell.append(create("button", {type: "button", class: "open", onclick: show}, ...cell.childNodes));
+      else row.addEventListener("click", show);  // each mark has a row in a table for the keyboard
+      row.classList.add("opens");
     }
   }
 
@@ -257,7 +263,7 @@ const page = (() => {
       if (widget && widget.open && !openers.has(name)) openers.set(name, {element, widget});
     }
     document.querySelectorAll("table.sortable").forEach(sortable);
-    document.querySelectorAll("table[data-opens]").forEach(openable);
+    document.querySelectorAll("[data-opens]").forEach(openable);
   });
 
   return {chart, color, create, number, onScheme, open, register, score, table};

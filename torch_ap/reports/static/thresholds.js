@@ -14,6 +14,7 @@ page.register("thresholds", (element, data) => {
   const copy = create("button", {type: "button", onclick: copyThreshold}, "Copy this threshold");
   const rules = data.rules.map((name, i) => create("button", {type: "button", onclick: () => move(ranking.best[i])}, name));
   const results = create("div", {class: "results"}), remark = create("p", {class: "remark"}), charts = create("div");
+  const confusions = create("div", {class: "confusions"}), MAX_CONFUSIONS = 10;
 
   async function copyThreshold() {
     const text = String(ranking.t[place]);
@@ -47,6 +48,23 @@ page.register("thresholds", (element, data) => {
       recall: at.map(i => x.tp[i] / m), TP: at.map(i => x.tp[i]), FP: at.map(i => x.fp[i])}};
   }
 
+  /* Class confusions at the nearest threshold with confusions: of all classes, or of the class of the ranking. */
+  function showConfusions(t) {
+    if (!data.confusions.length) return;
+    const near = data.confusions.reduce((a, b) => Math.abs(b.t - t) < Math.abs(a.t - t) ? b : a);
+    const chosen = data.rankings.indexOf(ranking) - data.first, name = i => data.rankings[i + data.first].name;
+    const [truths, detected, counts] = near.cells, rows = [];
+    truths.forEach((a, i) => {
+      if (chosen < 0 || a === chosen || detected[i] === chosen) rows.push([name(a), name(detected[i]), number(counts[i])]);
+    });
+    const shown = rows.slice(0, MAX_CONFUSIONS), kept = counts.length < near.kinds ? ` the ${number(counts.length)} most frequent of` : "";
+    confusions.replaceChildren(create("h3", {}, chosen < 0 ? "Class confusions" : `Class confusions: ${ranking.name}`),
+      create("p", {class: "remark"}, `At score ≥ ${score(near.t)} for all classes, the nearest of ${data.confusions.length} ` +
+        `thresholds with confusions: ${number(near.total)} objects detected as another class.` + (shown.length < rows.length || kept ?
+        ` Shown: ${shown.length} of ${number(rows.length)} pairs${kept ? `, among${kept} ${number(near.kinds)}` : ""}.` : "")),
+      ...(shown.length ? [table(["object", "detected as", "objects"], shown)] : []));
+  }
+
   function show(index) {
     ranking = data.rankings[index];
     select.value = index;
@@ -58,6 +76,7 @@ page.register("thresholds", (element, data) => {
     if (!has) {
       threshold.textContent = "no threshold: nothing positive is retrieved";
       results.replaceChildren();
+      confusions.replaceChildren();
       remark.textContent = "";
       return;
     }
@@ -91,14 +110,15 @@ page.register("thresholds", (element, data) => {
     const j = same ? same.tp.findIndex(x => x >= tp[i]) : -1;
     remark.textContent = !same ? "" : j < 0 ? `${other} never reaches this recall.` :
       `${other} at the same recall or the next: precision ${precision(same, j).toFixed(3)}, score ≥ ${score(same.t[j])}.`;
+    showConfusions(t[i]);
     curves[0].mark([{x: values[1], y: values[0]}]);
     curves[1].mark([{x: t[i], y: values[2]}]);
   }
 
-  element.querySelectorAll("figure").forEach(x => x.classList.add("printed"));
+  element.querySelectorAll("figure, details").forEach(x => x.classList.add("printed"));
   const box = create("div", {class: "live"},
     create("div", {class: "bar"}, ...(data.rankings.length > 1 ? [select] : []), ...rules, copy),
-    create("div", {class: "bar"}, slider, threshold), results, remark, charts);
+    create("div", {class: "bar"}, slider, threshold), results, remark, confusions, charts);
   if (data.most) {
     box.append(create("p", {class: "remark"}, `At most ${data.most} thresholds of each curve are on this page, ` +
       "evenly over the scores of the positives, with the best ones; each has its exact counts. Ends of intervals have four digits."));

@@ -1,0 +1,198 @@
+"""Reports of two systems: differences of all numbers, wins and losses, scatters."""
+
+import re
+
+import pytest
+import torch
+
+from tests.apps.test_reports import ROUNDED, labels, queries, ranking, rows_of
+from tests.support.each import each
+from tests.support.oracles_detection import random_scene
+from tests.support.tolerances import REORDERED
+from torch_ap import BinaryAveragePrecision, MeanAveragePrecision, functional, report
+from torch_ap.detection.metrics import compared_numbers
+from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
+from torch_ap.detection.metrics.lvis import LVISMeanAveragePrecision
+from torch_ap.inference import compare_decisions, compare_per_query
+from torch_ap.inference.record import holm
+from torch_ap.inference.resampling import Resampling
+from torch_ap.reports import drawings
+from torch_ap.reports.content import DASH
+from torch_ap.reports.thresholds import RULES
+
+FEW = {"n_resamples": 20}
+
+
+def compared(metric, other, path, **options):
+    """Return the rows of the tables of a report by name."""
+    text = report(metric, path, other=other, system_names=("new", "old"), **options).read_text()
+    return {row[0]: row[1:] for row in rows_of(text)}
+
+
+def signed(comparison):
+    """Return the difference and its interval as the tables show them."""
+    return [f"{float(getattr(comparison, x)):+.3f}" for x in ("difference", "low", "high")]
+
+
+def points(page):
+    """Return the points of all scatters: name, values of the first and of the second system."""
+    found = re.findall(
+        r"<circle[^>]*><title>([^<:]*): new ([\d.]+), old ([\d.]+), difference ([+-][\d.]+)</title>", page
+    )
+    return [(name, float(a), float(b)) for name, a, b, _ in found]
+
+
+def test_a_classifier_at_its_thresholds(tmp_path):
+    new, old = ranking(), ranking(shift=0.8)
+    rows = compared(new, old, tmp_path / "x.md")
+    for rule, settings in RULES:
+        ends = [x.curve().operating_point(**settings) for x in (new, old)]
+        decisions = [x.preds[0] >= point.threshold for x, point in zip((new, old), ends, strict=True)]
+        for name, field in (("precision", "precision"), ("recall", "recall"), ("F1", "f_beta")):
+            found = compare_decisions(*decisions, new.target[0], measure=field)
+            values = [float(getattr(x, field)) for x in ends]
+            row = rows[f"{rule}: {name}"]
+            assert row[:3] == [*(f"{x:.3f}" for x in values), f"{values[0] - values[1]:+.3f}"]
+            assert row[3:5] == [DASH, DASH]
+            p = float(found.p_value)
+            assert row[5] == (r"\< 0.001" if p < 0.001 else f"{p:.2g}")
+
+
+def test_classes_of_two_classifiers(tmp_path):
+    new, old = labels(4, 200), labels(4, 200)
+    noise = torch.randn(200, 4, generator=torch.Generator().manual_seed(5))
+    old.reset()
+    old.update(new.preds[0] + 0.8 * noise, new.target[0])
+    each_class = []
+    for column in range(4):
+        pair = [BinaryAveragePrecision() for _ in range(2)]
+        for one, both in zip(pair, (new, old), strict=True):
+            one.update(both.preds[0][:, column], both.target[0][:, column])
+        each_class.append(pair[0].compare(pair[1]))
+    adjusted = holm(torch.stack([x.p_value for x in each_class]))
+    rows = compared(new, old, tmp_path / "x.md")
+    for column, (found, p) in enumerate(zip(each_class, adjusted.tolist(), strict=True)):
+        numbers = [
+            f"{float(found.value_b):.3f}",
+            *(f"{float(getattr(found, x)):+.3f}" for x in ("difference", "low", "high")),
+        ]
+        assert rows[str(column)][2:7] == [*numbers, f"{p:.2g}"]
+    gaps = torch.stack([x.difference for x in each_class])
+    significant = adjusted < 0.05
+    assert rows["new ahead"] == [str(int((gaps > 0).sum())), str(int((significant & (gaps > 0)).sum()))]
+    assert rows["old ahead"] == [str(int((gaps < 0).sum())), str(int((significant & (gaps < 0)).sum()))]
+    page = report(new, tmp_path / "x.html", other=old, system_names=("new", "old")).read_text()
+    values = [(str(k), round(float(x.value_a), 3), round(float(x.value_b), 3)) for k, x in enumerate(each_class)]
+    assert sorted(points(page)) == values
+
+
+def test_queries_of_two_runs(tmp_path):
+    new, old = queries(shift=1.5), queries(shift=0.5)
+    rows = compared(new, old, tmp_path / "x.md")
+    sides = [[torch.cat(getattr(x, y)) for y in ("preds", "target", "indexes")] for x in (new, old)]
+    for name, function in (("precision", functional.retrieval_precision), ("recall", functional.retrieval_recall)):
+        for k in (1, 3, 5, 10):
+            values = [function(preds, target, indexes=indexes, top_k=k) for preds, target, indexes in sides]
+            found = compare_per_query(*values, bounds=(0, 1))
+            assert rows[f"{name} at {k}"][2:5] == signed(found)
+    curves = [x.curve() for x in (new, old)]
+    for level in range(11):
+        row = rows[f"precision at recall {level / 10:.1f}"]
+        assert row[:2] == [f"{float(x.interpolated_precision[level]):.3f}" for x in curves]
+    a, b = (x.per_query()[1] for x in (new, old))
+    assert rows["new ahead"] == [str(int((a > b).sum()))]
+    page = report(new, tmp_path / "x.html", other=old, system_names=("new", "old")).read_text()
+    found = {int(name): values for name, *values in points(page)}
+    expected = enumerate(zip(a.tolist(), b.tolist(), strict=True))
+    assert found == {k: pytest.approx(list(pair), abs=ROUNDED) for k, pair in expected}
+    bars = re.findall(r"<title>(\d+): (-?[\d.]+), ([\d.]+) and ([\d.]+)</title>", page)
+    assert [float(x[1]) for x in bars] == pytest.approx(sorted((a - b).tolist(), reverse=True), abs=ROUNDED)
+
+
+def updated(preds, target, kind=MeanAveragePrecision):
+    metric = kind("xywh")
+    metric.warn_on_many_detections = False
+    metric.update(preds, target)
+    return metric
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@each("seed", range(4))
+def test_numbers_of_weighted_images_are_the_numbers_of_repeated_images(seed):
+    preds, target = random_scene(seed, images=6)
+    for image in preds:  # without ties among repeated images there is one order
+        image["scores"] = torch.rand(len(image["labels"]), generator=torch.Generator().manual_seed(seed))
+    weights = torch.randint(3, (len(preds),), generator=torch.Generator().manual_seed(seed))
+    coco = updated(preds, target)
+    numbers = coco._numbers(coco._columns(), None)
+    expected = updated(*([x for x, w in zip(side, weights, strict=True) for _ in range(w)] for side in (preds, target)))
+    expected = expected.compute()
+    for (area, limit), listed in compared_numbers._numbers(numbers).items():
+        ranked = compared_numbers.ranked_images(numbers.matches_within(limit), len(preds), area)
+        found = compared_numbers._statistic(listed, numbers)(ranked, weights[None])[0].tolist()
+        for number, value in zip(listed, found, strict=True):
+            wanted = float(expected[number.name])
+            assert value == pytest.approx(float("nan") if wanted == -1 else wanted, abs=1e-6, nan_ok=True), number.name
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@each("kind", [MeanAveragePrecision, LVISMeanAveragePrecision])
+def test_numbers_of_two_detectors(kind):
+    preds, target = random_scene(3, images=12)
+    other = [{name: x[::2] for name, x in image.items()} for image in preds]
+    if kind is LVISMeanAveragePrecision:
+        for image in target:
+            image.pop("iscrowd", None)
+            image["not_exhaustive_category_ids"] = image["neg_category_ids"] = torch.tensor([], dtype=torch.int64)
+    metrics = updated(preds, target, kind), updated(other, target, kind)
+    values = [x.compute() for x in metrics]
+    numbers = tuple(x._numbers(x._columns(), None) for x in metrics)
+    found = compare_coco_numbers(numbers, 12, confidence_level=0.95, resampling=Resampling(20))
+    assert set(found) == {x for x in values[0] if x.startswith(("map", "mar")) and "class" not in x}
+    for name, x in found.items():
+        for value, wanted in zip((x.value_a, x.value_b), values, strict=True):
+            wanted = float(wanted[name])
+            assert float(value) == pytest.approx(float("nan") if wanted == -1 else wanted, abs=1e-6, nan_ok=True)
+        assert not x.low > x.difference
+    mean = metrics[0].compare(metrics[1], method="bootstrap-normal", n_resamples=20)
+    assert [float(getattr(found["map"], x)) for x in ("low", "high", "p_value")] == pytest.approx(
+        [float(getattr(mean, x)) for x in ("low", "high", "p_value")], abs=REORDERED
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_page_of_two_detectors(tmp_path):
+    preds, target = random_scene(3, images=12)
+    other = [{name: x[::2] for name, x in image.items()} for image in preds]
+    new, old = updated(preds, target), updated(other, target)
+    found = new.compare(old, per_class=True, **FEW)
+    rows = compared(new, old, tmp_path / "x.md", class_names=[f"class {x}" for x in range(9)], **FEW)
+    for name, *numbers in zip(
+        found.names, *(getattr(found, x).tolist() for x in ("difference", "low", "high")), strict=True
+    ):
+        assert rows[f"class {name}"][6:9] == [f"{x:+.3f}" for x in numbers]
+    a, b = (x.compute() for x in (new, old))
+    assert rows[r"map\_50"][:3] == [f"{float(x['map_50']):.3f}" for x in (a, b)] + [
+        f"{float(a['map_50'] - b['map_50']):+.3f}"
+    ]
+    page = report(new, tmp_path / "x.html", other=old, system_names=("new", "old"), **FEW).read_text()
+    aps = zip(new.per_image()["ap"].tolist(), old.per_image()["ap"].tolist(), strict=True)
+    drawn = points(page)
+    classes = len(found.names)
+    images = {name: values for name, *values in drawn[classes:]}
+    assert images == {str(k): pytest.approx(list(y), abs=ROUNDED) for k, y in enumerate(aps) if y[0] == y[0]}
+
+
+def test_scatters_of_many_points_and_ticks():
+    values = torch.rand(3000, generator=torch.Generator().manual_seed(0)).tolist()
+    drawn = drawings.scatter("x.", ("a", "b"), list(map(str, range(3000))), (values, values))
+    assert drawn.svg.count("<circle") == 50, "one point per cell of the diagonal"
+    assert "Points in the same cell" in drawn.caption
+    for ends, expected in (
+        ((0, 0.7), [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        ((0, 0.031), [0, 0.01, 0.02, 0.03]),
+        ((-0.2, 0.3), [-0.2, -0.1, 0, 0.1, 0.2, 0.3]),
+        ((0, 7), [0, 2, 4, 6]),
+        ((0, 0), [0, 0.2, 0.4, 0.6, 0.8, 1]),
+    ):
+        assert drawings._Axis(ends).ticks == expected

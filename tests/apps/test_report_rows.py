@@ -1,0 +1,123 @@
+"""Pages of reports in a browser: rows and points open their details, the class confusions follow the slider."""
+
+import pytest
+import torch
+
+from tests.apps.test_report_comparisons import updated
+from tests.apps.test_report_pages import move, slide
+from tests.apps.test_reports import labels, queries
+from tests.support.browser import chromium, in_browser, opened, violations
+from tests.support.oracles_detection import random_scene
+from torch_ap import report
+
+pytestmark = [pytest.mark.slow, in_browser, pytest.mark.filterwarnings("ignore::UserWarning")]
+PHONE = {"viewport": {"width": 390, "height": 800}}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def detectors():
+    preds, target = random_scene(3, images=60)
+    for image in preds:
+        image["scores"] = torch.rand(
+            len(image["scores"]), generator=torch.Generator().manual_seed(len(image["scores"]))
+        )
+    other = [{name: x[::2] for name, x in image.items()} for image in preds]
+    return updated(preds, target), updated(other, target)
+
+
+@pytest.fixture(scope="module")
+def page_of_detectors(detectors, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "x.html"
+    return report(detectors[0], path, other=detectors[1], system_names=("new", "old"), n_resamples=20)
+
+
+def table_with(page, head):
+    return page.locator("table.sortable", has=page.get_by_role("button", name=head, exact=True))
+
+
+def test_rows_of_images_and_errors_open_the_gallery(browser, page_of_detectors):
+    with opened(browser, page_of_detectors) as page:
+        images = table_with(page, "share of loss").filter(has_text="image").last
+        button = images.locator("tbody button.open").first
+        name = button.text_content()
+        button.click()
+        shot = page.locator(".shot.large")
+        assert f"image {name} " in shot.first.inner_text() + " "
+        assert shot.first.evaluate("x => x === document.activeElement")
+        errors = table_with(page, "what it is")
+        head = errors.get_by_role("button", name="new: cost", exact=True)
+        costs = [float(x) for x in errors.locator("tbody td:nth-child(3)").all_text_contents()]
+        assert costs == sorted(costs, reverse=True)
+        head.click()
+        costs = [float(x) for x in errors.locator("tbody td:nth-child(3)").all_text_contents()]
+        assert costs == sorted(costs)
+        errors.get_by_role("button", name="background", exact=True).click()
+        assert page.locator("[data-shows='kind-background'][open]").count() == 1
+        assert not errors.get_by_role("button", name="false positives", exact=True).count()
+        assert not violations(page)
+
+
+def test_points_and_bars_open_their_curve(browser, tmp_path):
+    pages = (
+        (labels(4, 200), labels(4, 200), "Ranking", lambda key: str(int(key) + 1)),
+        (queries(shift=1.5), queries(shift=0.5), "Query", str),
+    )
+    for metric, other, label, value in pages:
+        with opened(browser, report(metric, tmp_path / "x.html", other=other)) as page:
+            for mark in (
+                page.locator(".scatter circle").nth(2),
+                page.locator(".marks:not(.scatter) g[data-key]").nth(2),
+            ):
+                mark.dispatch_event("click")
+                assert page.get_by_label(label, exact=True).input_value() == value(mark.get_attribute("data-key"))
+
+
+def test_confusions_follow_the_slider(browser, detectors, page_of_detectors):
+    metric = detectors[0]
+    with opened(browser, page_of_detectors) as page:
+        last = int(page.locator("input[type=range]").get_attribute("max"))
+        for i in range(10):
+            threshold = move(page, i * last // 9)
+            text = page.locator(".confusions .remark").text_content()
+            near = float(text.split("≥ ")[1].split(" for")[0])
+            assert near == pytest.approx(threshold, rel=1e-5), "every threshold has confusions"
+            matrix = metric.confusion_matrix(score_threshold=threshold).matrix[:-1, :-1].clone().fill_diagonal_(0)
+            assert f": {int(matrix.sum())} objects" in text
+            rows = page.eval_on_selector_all(
+                ".confusions tbody tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))"
+            )
+            names = metric._matches_at().names
+            found = {(names.index(a), names.index(b)): int(n) for a, b, n in rows}
+            wanted = {(a, b): int(matrix[a, b]) for a, b in matrix.nonzero().tolist()}
+            assert found.items() <= wanted.items()
+            assert len(found) == min(10, len(wanted))
+            assert sorted(found.values(), reverse=True) == sorted(wanted.values(), reverse=True)[: len(found)]
+        select = page.get_by_label("Ranking", exact=True)
+        select.select_option("1")
+        name = select.evaluate("x => x.selectedOptions[0].textContent")
+        slide(page, 0)
+        rows = page.eval_on_selector_all(
+            ".confusions tbody tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))"
+        )
+        assert all(name in row[:2] for row in rows)
+
+
+def test_the_page_of_two_detectors_without_scripts_on_a_phone_and_in_print(browser, page_of_detectors):
+    for scheme in ("light", "dark"):
+        with opened(browser, page_of_detectors, color_scheme=scheme, **PHONE) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+            assert not violations(page)
+    with opened(browser, page_of_detectors, java_script_enabled=False) as page:
+        assert page.locator(".scatter").first.is_visible()
+        assert not page.locator("button").count()
+        assert page.locator("summary", has_text="Class confusions at score").is_visible()
+    with opened(browser, page_of_detectors) as page:
+        page.emulate_media(media="print")
+        assert page.locator(".scatter").first.is_visible()
+        assert not page.locator(".bar, .live, canvas").first.is_visible()

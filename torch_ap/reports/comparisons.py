@@ -1,0 +1,201 @@
+"""Comparison of two systems: the differences of all numbers, and the values of both for each class, query or image."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.inference.metric import check_comparable
+from torch_ap.inference.queries import compare_per_query, pair_values
+from torch_ap.inference.record import GroupComparison
+from torch_ap.reports.content import DASH, NAN, Cell, Headline, Part, Section, Table
+from torch_ap.reports.drawings import scatter
+from torch_ap.reports.estimates import ReportOptions, numbers_of_comparison
+
+_MIN_P = 0.001  # smaller p-values have no meaningful digit
+
+_OF_DIFFERENCES = ("difference low", "difference high", "adjusted p")  # columns of a table of classes
+
+Numbers = Mapping[str, Any]
+
+
+def comparison_sections(
+    metric: Any,
+    head: Headline,
+    options: ReportOptions,
+    unit: str,
+    further: Callable[[], tuple[Mapping[str, Numbers], Sequence[Part]]] = lambda: ({}, []),
+) -> list[Section]:
+    """Return the section on the differences of two systems; nothing for one system.
+
+    Args:
+        metric: metric of the first system.
+        head: its value and the value of the second.
+        options: arguments of the report.
+        unit: unit of the sample, in the plural.
+        further: returns the numbers of further comparisons by name, and further parts.
+
+    Raises:
+        ValueError: for a second metric with other settings or data.
+    """
+    if options.other is None:
+        return []
+    check_comparable(metric, options.other)
+    how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
+    numbers = numbers_of(numbers_of_comparison(lambda: metric.compare(options.other, **how)), (head.value, head.other))
+    if numbers["reason"].startswith("`other`"):  # other data, which the user can mend
+        raise ValueError(numbers["reason"])
+    rows, parts = further()
+    reason = f" {numbers['reason'][0].upper()}{numbers['reason'][1:]}." if numbers["reason"] else ""
+    text = f"{_verdict(numbers, options, unit)}{reason}"
+    table = difference_table({head.name: numbers, **rows}, options)
+    return [Section(f"Compared with {options.systems[1]}", [text, table, *parts])]
+
+
+def numbers_of(found: Mapping[str, Any], values: tuple[float, float] = (NAN, NAN)) -> dict[str, Any]:
+    """Return the numbers of a comparison with the values of both systems, also if there is no comparison.
+
+    Args:
+        found: the comparison as a dict, which may lack numbers.
+        values: values of both systems.
+    """
+    names = ("value_a", "value_b", "difference", "low", "high", "p_value")
+    numbers = {**dict(zip(names, (*values, *[NAN] * 4), strict=True)), "reason": "", **found}
+    if math.isnan(numbers["difference"]):
+        numbers["difference"] = numbers["value_a"] - numbers["value_b"]
+    return numbers
+
+
+def difference_table(rows: Mapping[str, Numbers], options: ReportOptions) -> Table:
+    """Return a table of comparisons by name."""
+    level = options.level
+    head = ["number", *options.systems[:2], "difference", f"{level} low", f"{level} high", "p-value"]
+    cells: list[list[Cell]] = [
+        [name, *(x[key] for key in ("value_a", "value_b", "difference", "low", "high")), _p_cell(x["p_value"])]
+        for name, x in rows.items()
+    ]
+    return Table(head, cells, dict.fromkeys(head[3:6], "+.3f"))
+
+
+class ClassDifferences:
+    """AP of each class of two systems, with differences.
+
+    Args:
+        names: name of each class.
+        values: (K,) AP of both systems.
+        compare: returns the comparison of all classes that have one, or raises ValueError with the reason.
+        compared_names: name of each class in the comparison.
+        options: arguments of the report.
+
+    Attributes:
+        columns: columns for the table of classes.
+        reason: reason of missing or doubtful differences.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        values: tuple[Tensor, Tensor],
+        compare: Callable[[], GroupComparison],
+        compared_names: Sequence[str],
+        options: ReportOptions,
+    ) -> None:
+        self.names, self.values, self.reason = names, values, ""
+        a, b = (x.double().tolist() for x in values)
+        self.columns = {f"AP of {options.systems[1]}": b, "difference": [x - y for x, y in zip(a, b, strict=True)]}
+        self.columns |= {name: [NAN] * len(names) for name in _OF_DIFFERENCES}
+        try:
+            found = compare()
+        except ValueError as error:
+            self.reason = str(error).rstrip(".")
+            return
+        places = [list(compared_names).index(name) for name in found.names]
+        for column, numbers in zip(_OF_DIFFERENCES, (found.low, found.high, found.adjusted_p_value), strict=True):
+            for place, number in zip(places, numbers.tolist(), strict=True):
+                self.columns[column][place] = number
+        self.reason = found.reason
+
+    def paired(self, units: str, options: ReportOptions) -> list[Part]:
+        """Return wins, losses and a scatter of the classes."""
+        adjusted = torch.tensor(self.columns["adjusted p"], dtype=torch.float64)
+        keys = range(len(self.names))
+        return paired_parts(
+            units, "AP", self.names, self.values, options, adjusted=adjusted, keys=keys, opens="thresholds"
+        )
+
+
+def reasons_of(differences: ClassDifferences | None) -> list[str]:
+    """Return the reason of missing or doubtful differences as a paragraph."""
+    return [f"Differences: {differences.reason}."] if differences is not None and differences.reason else []
+
+
+def paired_parts(
+    units: str,
+    measure: str,
+    names: Sequence[str],
+    values: tuple[Tensor, Tensor],
+    options: ReportOptions,
+    *,
+    adjusted: Tensor | None = None,
+    keys: Sequence[int | str] = (),
+    opens: str = "",
+) -> list[Part]:
+    """Return how often each system is ahead, and the values of both as a scatter.
+
+    Args:
+        units: name of the classes, queries or images, in the plural.
+        measure: name of the value.
+        names: name of each unit.
+        values: values of both systems; units with NaN are left out.
+        options: arguments of the report.
+        adjusted: p-value of each unit, adjusted for all of them; None for units that are a sample, which have a sign
+            test.
+        keys: argument of the widget that shows a unit.
+        opens: name of this widget.
+    """
+    defined = ~(values[0].isnan() | values[1].isnan())
+    if not bool(defined.any()):
+        return []
+    a, b = (x[defined] for x in values)
+    gap = pair_values(a, b).gap
+    counts = [int(x.sum()) for x in (gap > 0, gap < 0, gap == 0)]
+    first, second = options.systems[:2]
+    head, columns = ["result", units], [[f"{first} ahead", f"{second} ahead", "equal"], counts]
+    if adjusted is None:
+        p = compare_per_query(a, b, method="sign").p_value
+        text = f"The sign test of all {units} has p {_p_text(float(p))}; it ignores how large a difference is."
+    else:
+        alpha = 1 - options.confidence_level
+        significant = adjusted.cpu()[defined.cpu()] < alpha
+        columns.append([int((significant & x).sum()) for x in (gap > 0, gap < 0)] + [0])
+        head.append("significant")
+        text = f"Significant: the p-value, adjusted for all {units} (Holm), is below {alpha:.2g}."
+    rows: list[list[Cell]] = list(map(list, zip(*columns, strict=True)))
+    caption = f"{measure} of {units}: points above the diagonal favor {first}."
+    drawing = scatter(caption, (first, second), names, (values[0].tolist(), values[1].tolist()), keys=keys, opens=opens)
+    return [text, Table(head, rows), drawing]
+
+
+def _verdict(numbers: Numbers, options: ReportOptions, unit: str) -> str:
+    """Return the comparison as a sentence."""
+    system, other = options.systems[:2]
+    p, difference = numbers["p_value"], numbers["difference"]
+    if math.isnan(p):
+        return f"The difference is {system} minus {other}; there is no test for it."
+    if difference == 0:
+        return f"Both have the same value on the same {unit}."
+    ahead, often = system if difference > 0 else other, "rarely" if p < 1 - options.confidence_level else "often"
+    return (
+        f"Ahead: {ahead}, by {abs(difference):.3f} on the same {unit}. Two equally good systems would {often} differ "
+        f"by as much (p {_p_text(p)}, method {numbers['method']!r})."
+    )
+
+
+def _p_cell(p: float) -> str:
+    return DASH if math.isnan(p) else _p_text(p).removeprefix("= ")
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < _MIN_P else f"= {p:.2g}"
