@@ -10,10 +10,11 @@ from tests.support.each import each
 from tests.support.oracles_detection import random_scene
 from tests.support.tolerances import REORDERED
 from torch_ap import BinaryAveragePrecision, MeanAveragePrecision, functional, report
+from torch_ap.cli import main
+from torch_ap.detection import LVISMeanAveragePrecision
 from torch_ap.detection.metrics import compared_numbers
 from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
-from torch_ap.detection.metrics.lvis import LVISMeanAveragePrecision
-from torch_ap.inference import compare_decisions, compare_per_query
+from torch_ap.inference import best_of_metrics, compare_decisions, compare_per_query
 from torch_ap.inference.record import holm
 from torch_ap.inference.resampling import Resampling
 from torch_ap.reports import drawings
@@ -196,3 +197,79 @@ def test_scatters_of_many_points_and_ticks():
         ((0, 0), [0, 0.2, 0.4, 0.6, 0.8, 1]),
     ):
         assert drawings._Axis(ends).ticks == expected
+
+
+def test_more_than_two_systems(tmp_path):
+    systems = {"new": ranking(), "old": ranking(shift=1.1), "older": ranking(shift=0.5)}
+    new, *others = systems.values()
+    names = tuple(systems)
+    text = report(new, tmp_path / "x.md", other=others, system_names=names).read_text()
+    found = best_of_metrics(systems, reference=0)
+    rows = {x[0]: x[1:] for x in rows_of(text.split("## All systems")[1].split("## ")[0])}
+    for place, name in enumerate(names):
+        numbers = (found.values, found.simultaneous_low, found.simultaneous_high)
+        assert rows[name][:3] == [f"{float(x[place]):.3f}" for x in numbers]
+        if place:
+            assert rows[name][3:6] == signed(new.compare(systems[name]))
+            assert rows[name][6] == f"{float(found.adjusted_p_value[place]):.2g}"
+    assert (
+        f"Best: new, {float(found.value):.3f}; without the optimism of the selection {float(found.corrected):.3f}"
+        in text
+    )
+    assert "## Compared with old" in text
+    page = report(new, tmp_path / "x.html", other=others, system_names=names).read_text()
+    assert page.count("<title>older: ") == 1
+
+
+@each(
+    "options, kind, match",
+    [
+        ({"other": [ranking(), queries()]}, TypeError, "`other` must be a BinaryAveragePrecision.*RetrievalMAP"),
+        (
+            {"other": [ranking(), ranking()], "system_names": ("a", "b")},
+            ValueError,
+            "`system_names` must be 3 different",
+        ),
+        ({"other": [ranking(), BinaryAveragePrecision()]}, ValueError, "`other` must have been updated"),
+        ({"system_names": ["a", "b", "c"]}, ValueError, "`system_names` must be two different names"),
+    ],
+)
+def test_invalid_systems(options, kind, match, tmp_path):
+    with pytest.raises(kind, match=match):
+        report(ranking(), tmp_path / "x.md", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_compare_several_systems(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    metric = ranking()
+    scores, target = metric.preds[0], metric.target[0]
+    noise = torch.randn(2, len(scores), generator=torch.Generator().manual_seed(0))
+    columns = zip(
+        scores.tolist(), (scores + noise[0]).tolist(), (scores + noise[1]).tolist(), target.tolist(), strict=True
+    )
+    (tmp_path / "t.csv").write_text("new,old,older,hit\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in columns))
+    words = ["report", "t.csv", "--preds", "new", "old", "older", "--target", "hit", "-o", "x.md"]
+    assert main.main([*words, "--systems"]) == 0
+    text = (tmp_path / "x.md").read_text()
+    assert "## All systems" in text
+    assert "## Compared with old" in text
+    assert main.main([*words, "--systems", "--best"]) == 2
+    assert "--best has no meaning with --systems" in capsys.readouterr().err
+    for folder, box in (("truth", "1 1 9 9"), ("a", "0.5 1 1 9 9"), ("b", "0.5 1 1 9 30"), ("c", "0.5 2 1 9 9")):
+        (tmp_path / folder).mkdir()
+        for name in ("one", "two"):
+            (tmp_path / folder / f"{name}.txt").write_text(f"cat {box}\n")
+    few = ["--n-resamples", "10", "--report", "y.md"]
+    assert main.main(["voc", "truth", "a", "b", "c", "--compare", *few]) == 0
+    text = (tmp_path / "y.md").read_text()
+    assert {x[0] for x in rows_of(text.split("## All systems")[1])} >= {"a", "b", "c"}
+    assert "## Compared with a" in text
+    assert main.main(["voc", "truth", "a", "b", *few]) == 2
+    assert "--report takes one list of detections, or several with --compare, got 2" in capsys.readouterr().err
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 d{d} {int(d == q)}\n" for q in range(4) for d in range(4)))
+    for run in range(3):
+        lines = (f"{q} Q0 d{d} 1 {(d + q * run) % 4} r{run}\n" for q in range(4) for d in range(4))
+        (tmp_path / f"run{run}").write_text("".join(lines))
+    assert main.main(["trec", "qrels", "run0", "run1", "run2", "--compare", "-m", "map", "--report", "z.md"]) == 0
+    assert {x[0] for x in rows_of((tmp_path / "z.md").read_text().split("## All systems")[1])} >= {"r0", "r1", "r2"}

@@ -97,8 +97,8 @@ class Paths:
             baseline = paths[0]
         elif baseline is not None and baseline not in paths and len(paths) > 1:
             listed.insert(0, baseline)
-        if args.report is not None and (len(paths) > 2 or (len(paths) == 2 and baseline not in paths)):
-            raise ValueError(f"--report takes one list of detections, or two with --compare, got {len(paths)}")
+        if args.report is not None and len(paths) > 1 and baseline is None:
+            raise ValueError(f"--report takes one list of detections, or several with --compare, got {len(paths)}")
         for option in ("errors", "operating_points"):
             if getattr(args, option) and len(listed) > 1:
                 raise ValueError(f"{option_of(option)} takes one list of detections, got {len(listed)}")
@@ -173,13 +173,15 @@ def evaluate(
     if args.report is not None:
         from torch_ap.reports import report
 
-        system = paths.compared[0]
+        system, *further = paths.compared
+        others = [] if paths.baseline is None else [paths.baseline, *further]
+        names = [paths.names[x] for x in (system, *others)] if further else system_names(system, paths.baseline)
         with announced(args.report):
             report(
                 metrics[system],
                 args.report,
-                other=None if paths.baseline is None else metrics[paths.baseline],
-                system_names=system_names(system, paths.baseline),
+                other=[metrics[x] for x in others],
+                system_names=names,
                 class_names=class_names,
                 images=image_files,
                 image_names=list(map(str, images)),

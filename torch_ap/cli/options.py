@@ -217,7 +217,7 @@ def add_trec(subparsers: Subparsers) -> None:
         "of a random sample of them: the means under human judgements, their intervals, and those of the humans alone"
     )
     parser.option("--judge", text, metavar="FILE")
-    parser.report_path("the first measure of a run, or with --compare of two runs")
+    parser.report_path("the first measure of a run, or with --compare of several runs")
     resamples = "flips of the randomization test, resamples of the interval, and random orders"
     users = ("compare", "interval", "report")
     parser.resampling(10_000, resamples, *users, others=("fail_below", "best", "judge"), tests=("chance_test",))

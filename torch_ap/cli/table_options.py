@@ -127,7 +127,8 @@ def add_report(subparsers: Subparsers) -> None:
         "  torch-ap report predictions.csv --preds score --target label\n"
         "  torch-ap report predictions.parquet --preds new --target label --baseline old -o week12.html\n"
         "  torch-ap report ranked.jsonl --preds score --target relevant --group query -m map@10 -o queries.md\n"
-        "  torch-ap report epochs.csv --preds epoch1 epoch2 epoch3 --target label --best -o training.html",
+        "  torch-ap report epochs.csv --preds epoch1 epoch2 epoch3 --target label --best -o training.html\n"
+        "  torch-ap report runs.csv --preds new old older --target label --systems",
     )
     _add_columns(parser)
     parser.option("-m --measure", "a measure of torch-ap score (default: ap)", default="ap", metavar="MEASURE")
@@ -136,6 +137,7 @@ def add_report(subparsers: Subparsers) -> None:
     parser.option("--title", "title of the page (default: name of FILE)")
     text = "treat the columns of --preds as epochs of a training: all values, and the best one without its optimism"
     parser.flag("--best", text)
+    parser.flag("--systems", "treat the columns of --preds as systems: compare the first with each of the others")
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
     absent = (

@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         check_options(args, (*_OTHER_OUTPUTS, "best", "cluster"), "--judge")
         if len(args.runs) > 1:
             raise ValueError(f"--judge takes one run, got {len(args.runs)}")
-    if args.report is not None and len(args.runs) > 1 + args.compare:
-        raise ValueError(f"--report takes one run, or two with --compare, got {len(args.runs)}")
+    if args.report is not None and len(args.runs) > 1 and not args.compare:
+        raise ValueError(f"--report takes one run, or several with --compare, got {len(args.runs)}")
     if [args.qrels, args.judge, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
     args.clusters = None if args.cluster is None else compare_runs.read_clusters(args.cluster)
@@ -249,7 +249,7 @@ def _gates_of_runs(
 
 
 def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mapping[str, Views]) -> None:
-    """Write the page on the first measure of the last run, compared with the first run with ``--compare``."""
+    """Write the page on the first measure of the last run, compared with the other runs with ``--compare``."""
     from torch_ap.reports import report as write_report
 
     (*baseline, (name, judged)) = ((name, views[measure.view]) for name, views in runs.items())
@@ -257,8 +257,8 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
         write_report(
             metric_of(judged, measure.name),
             args.report,
-            other=metric_of(baseline[0][1], measure.name) if baseline else None,
-            system_names=(name, baseline[0][0] if baseline else f"{name} (baseline)"),
+            other=[metric_of(x, measure.name) for _, x in baseline],
+            system_names=(name, *([other for other, _ in baseline] or [f"{name} (baseline)"])),
             query_names=judged.queries,
             title=f"{measure.requested_name} of {name}",
             confidence_level=args.confidence_level,

@@ -10,8 +10,10 @@ from torch import Tensor
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.queries import compare_per_query, pair_values
 from torch_ap.inference.record import GroupComparison
-from torch_ap.reports.content import DASH, NAN, Cell, Headline, Part, Section, Table
-from torch_ap.reports.drawings import scatter
+from torch_ap.inference.selection import best_of_metrics
+from torch_ap.plot.bars import Bar
+from torch_ap.reports.content import DASH, FORMS, NAN, Cell, Headline, Part, Section, Table, sorted_table
+from torch_ap.reports.drawings import bars, scatter
 from torch_ap.reports.estimates import ReportOptions, numbers_of_comparison
 
 _MIN_P = 0.001  # smaller p-values have no meaningful digit
@@ -51,7 +53,44 @@ def comparison_sections(
     reason = f" {numbers['reason'][0].upper()}{numbers['reason'][1:]}." if numbers["reason"] else ""
     text = f"{_verdict(numbers, options, unit)}{reason}"
     table = difference_table({head.name: numbers, **rows}, options)
-    return [Section(f"Compared with {options.systems[1]}", [text, table, *parts])]
+    section = Section(f"Compared with {options.systems[1]}", [text, table, *parts])
+    return [*([_every_system(metric, head, options)] if options.every else []), section]
+
+
+def _every_system(metric: Any, head: Headline, options: ReportOptions) -> Section:
+    """Return the values of more than two systems, and the comparisons of each with the first."""
+    how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
+    title, first, level = "All systems", options.systems[0], options.level
+    try:
+        found = best_of_metrics(options.every, reference=0, **how)
+        compared = [metric.compare(x, **how) for name, x in options.every.items() if name != first]
+    except ValueError as error:
+        return Section(title, [f"No comparison of all systems: {str(error).rstrip('.')}."])
+    values, low, high, p = (
+        x.tolist() for x in (found.values, found.simultaneous_low, found.simultaneous_high, found.adjusted_p_value)
+    )
+    differences = [[NAN] * 3, *([float(x.difference), float(x.low), float(x.high)] for x in compared)]
+    head_of_table = ["system", head.name, "simultaneous low", "simultaneous high"]
+    head_of_table += ["difference", "difference low", "difference high", "adjusted p"]
+    columns = zip(found.names, values, low, high, differences, [NAN, *p[1:]], strict=True)
+    rows: list[list[Cell]] = [[name, *numbers, *gaps, last] for name, *numbers, gaps, last in columns]
+    table, _ = sorted_table(head_of_table, rows, "systems", FORMS, order=(head.name, "descending"))
+    best, corrected = found.names[found.best], f"{float(found.corrected):.3f}"
+    ends = "" if math.isnan(found.low) else f", {level} interval {float(found.low):.3f} to {float(found.high):.3f}"
+    text = (
+        f"Best: {best}, {float(found.value):.3f}; without the optimism of the selection {corrected}{ends}. The "
+        f"simultaneous intervals contain the true values of all systems at once ({level}). A difference is {first} "
+        f"minus the system, with an interval of its own; its p-value is adjusted for all comparisons with {first} "
+        f"({found.correction})."
+    )
+    reason = [f"{found.reason[0].upper()}{found.reason[1:]}."] if found.reason else []
+    order = sorted(range(len(values)), key=lambda place: -values[place])
+    drawing = bars(
+        f"{head.name} of all systems with simultaneous intervals.",
+        [found.names[x] for x in order],
+        {"": [Bar(values[x], low[x], high[x]) for x in order]},
+    )
+    return Section(title, [text, *reason, drawing, table])
 
 
 def numbers_of(found: Mapping[str, Any], values: tuple[float, float] = (NAN, NAN)) -> dict[str, Any]:

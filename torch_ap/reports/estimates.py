@@ -1,8 +1,8 @@
 """Headline of a metric: value, interval and chance level, with the reasons for missing numbers."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -22,13 +22,14 @@ class ReportOptions:
 
     Attributes:
         other: metric of the second system, or None.
-        systems: names of both systems.
+        systems: names of the first two systems.
         confidence_level: nominal coverage of all intervals.
         resampling: settings of intervals that resample.
         names: names of classes or queries.
         images: path of each image of a detector by its position, or None.
         image_names: name of each image by its position, or None.
         has_pictures: whether the form of the report has pictures.
+        every: metric of each system by name, if there are more than two; else empty.
     """
 
     other: Any
@@ -39,6 +40,7 @@ class ReportOptions:
     images: Any = None
     image_names: Any = None
     has_pictures: bool = True
+    every: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def level(self) -> str:

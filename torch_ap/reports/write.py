@@ -40,8 +40,8 @@ def report(
     metric: RankingMetric | runs.Run,
     path: str | os.PathLike[str],
     *,
-    other: RankingMetric | None = None,
-    system_names: tuple[str, str] = _NAMES,
+    other: RankingMetric | Sequence[RankingMetric] | None = None,
+    system_names: Sequence[str] | None = None,
     title: str | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
     query_names: Mapping[int, str] | Sequence[str] | None = None,
@@ -65,8 +65,9 @@ def report(
             name. The report then has the values of all epochs, and the best one without its optimism.
         path: path of the file: ".html" (or ".htm") for a page that needs no network and can be printed (extra:
             ``plot``), ".md" for Markdown without pictures. An existing file is replaced.
-        other: metric of a second system, with the same class, settings and data; see the method ``compare``.
-        system_names: names of both systems.
+        other: metric of a second system, with the same class, settings and data; see the method ``compare``. For more
+            than two systems, a list: the report then compares all of them with the first, and the first two in detail.
+        system_names: different names of all systems; None for "this system" and "the other" or numbers.
         title: title of the page; None for the name of the measure and the system.
         class_names: names of classes or labels, as for ``curve``; replaces the names of
             :class:`torch_ap.MeanAveragePrecision`.
@@ -103,7 +104,9 @@ def report(
         '**AP 0.7833**; 95% interval 0.2188 to 0.9790; chance level 0.6072'
     """
     path = Path(path)
-    _check(metric, path, other, system_names)
+    others = [] if other is None else list(other) if isinstance(other, list | tuple) else [other]
+    names_of_systems = _system_names(system_names, max(2, 1 + len(others)))
+    _check(metric, path, others)
     checks.text("title", title, optional=True)
     level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
@@ -119,7 +122,18 @@ def report(
         _check_images(metric, name, value)
     by_position = None if images is None else dict(enumerate(images))
     is_page = path.suffix.lower() != ".md"
-    options = ReportOptions(other, system_names, level, resampling, names, by_position, image_names, is_page)
+    first, second = names_of_systems[:2]
+    options = ReportOptions(
+        others[0] if others else None,
+        (first, second),
+        level,
+        resampling,
+        names,
+        by_position,
+        image_names,
+        is_page,
+        dict(zip(names_of_systems, (metric, *others), strict=True)) if len(others) > 1 else {},
+    )
     content = _content(metric, options, title)
     distributed = torch.distributed
     if not distributed.is_available() or not distributed.is_initialized() or not distributed.get_rank():
@@ -130,27 +144,37 @@ def report(
     return path
 
 
-def _check(metric: object, path: Path, other: object, system_names: Any) -> None:
+def _system_names(names: Any, count: int) -> tuple[str, ...]:
+    """Return the validated names of the systems."""
+    if names is None:
+        return _NAMES if count == 2 else (_NAMES[0], *(f"system {x}" for x in range(2, count + 1)))
+    is_list = isinstance(names, tuple | list) and len(names) == count and all(isinstance(x, str) and x for x in names)
+    if not is_list or len(set(names)) < count:
+        raise_invalid("system_names", f"must be {'two' if count == 2 else count} different names", names)
+    return tuple(names)
+
+
+def _check(metric: object, path: Path, others: Sequence[object]) -> None:
     """Check the arguments that do not depend on a result."""
     metrics = [] if isinstance(metric, BestOf) else runs.metrics_of(metric)
     for system in metrics:
         if not isinstance(system, tuple(_CONTENTS)):
             rule = "must be a metric of torch_ap that has an interval, or several of them, one for each epoch"
             raise_invalid("metric", rule, type(system).__name__, TypeError)
-    if other is not None and not isinstance(metric, RankingMetric):
-        raise_invalid("other", "must be None for several epochs", type(other).__name__)
+    if others and not isinstance(metric, RankingMetric):
+        raise_invalid("other", "must be None for several epochs", type(others[0]).__name__)
     if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
         raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
     if path.suffix.lower() not in _FORMS:
         raise_invalid("path", f"must end in {', '.join(_FORMS)}", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder for the report", str(path.parent))
-    if other is not None and not isinstance(other, type(metric)):
-        raise_invalid("other", f"must be a {type(metric).__name__}, as `metric` is", type(other).__name__, TypeError)
-    is_pair = isinstance(system_names, tuple | list) and len(system_names) == 2 and len(set(system_names)) == 2
-    if not is_pair or not all(isinstance(x, str) and x for x in system_names):
-        raise_invalid("system_names", "must be two different names", system_names)
-    for name, system in (*(("metric", x) for x in metrics), ("other", other)):
+    for other in others:
+        if not isinstance(other, type(metric)):
+            raise_invalid(
+                "other", f"must be a {type(metric).__name__}, as `metric` is", type(other).__name__, TypeError
+            )
+    for name, system in (*(("metric", x) for x in metrics), *(("other", x) for x in others)):
         if isinstance(system, RankingMetric) and not system.update_called:
             raise ValueError(f"`{name}` must have been updated: it contains nothing to report")
 
