@@ -273,3 +273,38 @@ def test_the_commands_compare_several_systems(tmp_path, monkeypatch, capsys):
         (tmp_path / f"run{run}").write_text("".join(lines))
     assert main.main(["trec", "qrels", "run0", "run1", "run2", "--compare", "-m", "map", "--report", "z.md"]) == 0
     assert {x[0] for x in rows_of((tmp_path / "z.md").read_text().split("## All systems")[1])} >= {"r0", "r1", "r2"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_slices(tmp_path):
+    preds, target = random_scene(3, images=30)
+    other = [{name: x[::2] for name, x in image.items()} for image in preds]
+    new, old = updated(preds, target), updated(other, target)
+    mine = {"every second": list(range(0, 30, 2)), "<b>": [0]}
+    rows = compared(new, old, tmp_path / "x.md", slices=mine, **FEW)
+    sizes = torch.tensor([float(len(x["labels"])) for x in target])
+    low, high = torch.quantile(sizes[sizes > 0], torch.tensor([1 / 3, 2 / 3])).tolist()
+    ratios = [x["boxes"][:, 2].double() / x["boxes"][:, 3] for x in target]
+    ratios = [x[(x > 0) & x.isfinite()].log().mean().exp().item() for x in ratios]
+    ends = torch.quantile(torch.tensor([x for x in ratios if x == x]).double(), torch.tensor([1 / 3, 2 / 3]).double())
+    first, second = ends.tolist()
+    expected = {
+        "every second": mine["every second"],
+        r"\<b\>": [0],
+        f"objects ≤ {low:.3g}": [k for k, x in enumerate(sizes) if 0 < x <= low],
+        rf"objects \> {high:.3g}": [k for k, x in enumerate(sizes) if x > high],
+        f"width / height {first:.3g}{DASH}{second:.3g}": [k for k, x in enumerate(ratios) if first < x <= second],
+    }
+    values = new.per_slice(expected)["map"].tolist()
+    found = new.compare(old, slices=expected, method="bootstrap-normal", **FEW)
+    for place, (name, images) in enumerate(expected.items()):
+        row = rows[name]
+        assert row[0] == (DASH if values[place] == -1 else f"{values[place]:.3f}")
+        if values[place] != -1:
+            assert row[2:5] == [f"{float(getattr(found, x)[place]):+.3f}" for x in ("difference", "low", "high")]
+        assert row[7] == str(len(images))
+    for slices, match in (({"a": [99]}, "slices"), ({"a": [0, 0]}, "slices")):
+        with pytest.raises(ValueError, match=match):
+            report(new, tmp_path / "y.md", slices=slices)
+    with pytest.raises(ValueError, match="`slices` must be None for a BinaryAveragePrecision"):
+        report(ranking(), tmp_path / "y.md", slices={"a": [0]})

@@ -153,7 +153,7 @@ def test_invalid_input_raises(options, message, files, capsys):
     assert main.main(["trec", *paths, *options]) == 2
     assert message in capsys.readouterr().err
     assert main.main(["trec", *paths, str(files / "run1"), "--report", "x.md"]) == 2
-    assert "--report takes one run, or two with --compare, got 2" in capsys.readouterr().err
+    assert "--report takes one run, or several with --compare, got 2" in capsys.readouterr().err
 
 
 def test_measures_without_report_raise(files):

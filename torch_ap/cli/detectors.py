@@ -185,6 +185,7 @@ def evaluate(
                 class_names=class_names,
                 images=image_files,
                 image_names=list(map(str, images)),
+                slices=slices,
                 confidence_level=args.confidence_level,
                 **resampling_options(args),
             )

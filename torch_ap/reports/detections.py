@@ -52,6 +52,7 @@ from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
 from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.gallery import gallery_sections
+from torch_ap.reports.slices import slice_section
 from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
@@ -111,7 +112,11 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
             sections.append(_error_section(metrics))
             sections += gallery_sections(metric, options)
         sections.append(_class_table(curves, next(iter(intervals.values()))[1], iou, options, classes))
-        sections += _image_section(metric)
+        loss = loss_per_image(metric._matches_at(None, None, {}))
+        loss = None if getattr(metric._settings, "average", "macro") == "micro" else loss
+        section = slice_section(metric, loss, options)
+        sections += [] if section is None else [section]
+        sections += [] if loss is None else [_image_section(metric, loss, options)]
     with metric._all_ranks():
         columns = metric._columns()
     return Content(
@@ -319,25 +324,28 @@ def _bars(metric: Any, interval: Interval, labels: Tensor, options: ReportOption
     return {with_kind(metric, name): Bar(*row) for name, row in zip(names, rows, strict=True)}
 
 
-def _image_section(metric: Any) -> list[Section]:
+def _image_section(metric: Any, loss: Tensor, options: ReportOptions) -> Section:
     """Return the table of images, worst first."""
-    at = metric._matches_at(None, None, {})
-    loss = loss_per_image(at)
-    if loss is None or getattr(metric._settings, "average", "macro") == "micro":
-        return []
     table = {name: x.tolist() for name, x in metric.per_image().items()}
-    shares = (loss / loss.sum()).tolist()
-    columns = [list(map(str, table["image"])), shares, *(table[x] for x in ("ap", "f1", "missed", "fp", "tp"))]
-    head = ["image", LOSS, "AP", "F1", "missed", "false", "found"]
-    rows = list(zip(*columns, strict=True))
+    names = list(options.image_names or map(str, table["image"]))
+    columns = {"image": names, LOSS: (loss / loss.sum()).tolist(), "AP": table["ap"]}
+    if options.other is not None:
+        others = options.other.per_image()["ap"].tolist()
+        columns[f"AP of {options.systems[1]}"] = others
+        columns["difference"] = [a - b for a, b in zip(table["ap"], others, strict=True)]
+    columns |= {"F1": table["f1"], "missed": table["missed"], "false": table["fp"], "found": table["tp"]}
+    rows = list(zip(*columns.values(), strict=True))
     keys = [f"image-{place}" for place in range(len(rows))]
-    shown, omitted = sorted_table(head, rows, "images", FORMS, order=(LOSS, "descending"), opens="gallery", keys=keys)
+    shown, omitted = sorted_table(
+        list(columns), rows, "images", FORMS, order=(LOSS, "descending"), opens="gallery", keys=keys
+    )
+    threshold = metric._matches_at(None, None, {}).iou_threshold
     text = (
         f"The {LOSS} is the part of 1 minus mean AP that the false detections and missed objects of an image explain, "
         "over all IoU thresholds; all parts add up to it. AP is the mean AP of the image alone. F1 and the counts are "
-        f"of detections with any score, at IoU {at.iou_threshold:g}. {omitted}"
+        f"of detections with any score, at IoU {threshold:g}. {omitted}"
     )
-    return [Section("All images", [text.strip(), shown])]
+    return Section("All images", [text.strip(), shown])
 
 
 def _class_table(

@@ -29,6 +29,7 @@ class ReportOptions:
         images: path of each image of a detector by its position, or None.
         image_names: name of each image by its position, or None.
         has_pictures: whether the form of the report has pictures.
+        slices: ids of the images of further slices by name, or None.
         every: metric of each system by name, if there are more than two; else empty.
     """
 
@@ -40,6 +41,7 @@ class ReportOptions:
     images: Any = None
     image_names: Any = None
     has_pictures: bool = True
+    slices: Any = None
     every: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -47,6 +47,7 @@ def report(
     query_names: Mapping[int, str] | Sequence[str] | None = None,
     images: Sequence[str | os.PathLike[str]] | None = None,
     image_names: Sequence[str] | None = None,
+    slices: Mapping[str, Any] | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
@@ -75,6 +76,7 @@ def report(
         images: paths of the image files of a detector, in the order of ``update`` (extra: ``plot``). The pictures of a
             page in HTML then show thumbnails, else a plain canvas. A missing or unreadable file is named on the page.
         image_names: names of these images; None for their ``sample_ids`` or positions.
+        slices: images of further slices for the table of slices, as for ``per_slice`` of a detector.
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
         generator: source of randomness; None for a new one with seed 0, so that results repeat.
@@ -120,6 +122,11 @@ def report(
     names = query_names if has_queries else class_names
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)
+    if slices is not None:
+        if not isinstance(metric, DetectionMetric):
+            raise_invalid("slices", f"must be None for a {type(metric).__name__}", slices)
+        with metric._all_ranks():
+            metric._image_flags(slices, metric._columns())  # raises for invalid slices
     by_position = None if images is None else dict(enumerate(images))
     is_page = path.suffix.lower() != ".md"
     first, second = names_of_systems[:2]
@@ -132,6 +139,7 @@ def report(
         by_position,
         image_names,
         is_page,
+        slices,
         dict(zip(names_of_systems, (metric, *others), strict=True)) if len(others) > 1 else {},
     )
     content = _content(metric, options, title)

@@ -1,0 +1,101 @@
+"""Slices of the images of a detector: thirds by the number, size and shape of their objects, and those of the user."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.ranking import segments
+from torch_ap.detection.inputs.images import image_ids
+from torch_ap.detection.shapes import boxes
+from torch_ap.reports.comparisons import ClassDifferences, reasons_of
+from torch_ap.reports.content import DASH, FORMS, LOSS, NAN, Cell, Section, sorted_table
+from torch_ap.reports.estimates import ReportOptions
+
+_RESAMPLES = 200  # the standard error of their standard deviation is 5%
+_WITH_AREA = ("bbox", "rotated", "segm", "boundary")
+_THIRDS = (
+    "Thirds of the images with objects: by the number of objects, and by the geometric mean of their areas and of "
+    "their widths relative to their heights."
+)
+
+
+def slice_section(metric: Any, loss: Tensor | None, options: ReportOptions) -> Section | None:
+    """Return the table of slices; None without images.
+
+    Args:
+        metric: metric of the detector.
+        loss: (B,) loss that each image explains; None if unknown.
+        options: arguments of the report.
+    """
+    with metric._all_ranks():
+        at = metric._matches_at(None, None, {})
+        ids = metric._image_ids(at.columns)
+    thirds = {name: ids[flags] for name, flags in _thirds(at, has_shapes=metric._keeps_shapes).items()}
+    slices = {**(options.slices or {}), **thirds}
+    if not slices:
+        return None
+    table = {name: x if isinstance(x, list) else x.tolist() for name, x in metric.per_slice(slices).items()}
+    columns: dict[str, list[Any]] = {"slice": table["slice"], "AP": [NAN if x == -1 else x for x in table["map"]]}
+    differences = None
+    if options.other is not None:
+        resampling = replace(options.resampling, n_resamples=min(options.resampling.n_resamples, _RESAMPLES))
+        how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(resampling)}
+        values = tuple(x.per_slice(slices)["map"] for x in (metric, options.other))
+        differences = ClassDifferences(
+            table["slice"],
+            (values[0], values[1]),
+            lambda: metric.compare(options.other, slices=slices, method="bootstrap-normal", **how),
+            table["slice"],
+            options,
+        )
+        columns |= differences.columns
+    if loss is not None:
+        with metric._all_ranks():
+            kept = metric._image_flags(slices, at.columns).values()
+        columns[LOSS] = [float(loss[x].sum() / loss.sum()) for x in kept]
+    columns |= {name.replace("_", " "): table[name] for name in ("images", "ground_truths", "detections")}
+    rows: list[list[Cell]] = list(map(list, zip(*columns.values(), strict=True)))
+    shown, omitted = sorted_table(list(columns), rows, "slices", FORMS)
+    text = f"{_THIRDS if thirds else ''} An image can belong to several slices. {omitted}".strip()
+    return Section("Slices", [text, *reasons_of(differences), shown])
+
+
+def _thirds(at: Any, *, has_shapes: bool) -> dict[str, Tensor]:
+    """Return the flags of the images of each third by each property of their objects, without empty ones."""
+    counts = at.columns["ground_truths_per_image"]
+    has_any, image = counts > 0, image_ids(counts)
+    properties = {"objects": segments.as_float64(counts)}
+    if has_shapes and at.iou_type in _WITH_AREA and at.settings.own_iou is None:
+        properties["area"] = _geometric_mean(at.settings.area(at.columns, at.iou_type, "ground_truth"), image, counts)
+    if has_shapes and at.iou_type == "bbox":
+        x1, y1, x2, y2 = boxes.to_xyxy(at.columns["ground_truth_boxes"], at.settings.box_format).unbind(1)
+        properties["width / height"] = _geometric_mean((x2 - x1) / (y2 - y1), image, counts)
+    slices = {}
+    for name, values in properties.items():
+        known = values[has_any & values.isfinite()]
+        if not len(known):
+            continue
+        low, high = torch.quantile(known, known.new_tensor([1 / 3, 2 / 3])).tolist()
+        for text, flags in (
+            (f"{name} ≤ {_number(low)}", values <= low),
+            (f"{name} {_number(low)}{DASH}{_number(high)}", (values > low) & (values <= high)),
+            (f"{name} > {_number(high)}", values > high),
+        ):
+            if bool((flags & has_any).any()):
+                slices[text] = flags & has_any
+    return slices
+
+
+def _number(x: float) -> str:
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
+
+
+def _geometric_mean(values: Tensor, image: Tensor, counts: Tensor) -> Tensor:
+    """Return the geometric mean of the values of each image; NaN without a positive one."""
+    is_positive = (values > 0) & values.isfinite()
+    logs = torch.where(is_positive, values, 1).log()
+    size = segments.as_float64(torch.bincount(image[is_positive], minlength=len(counts)))
+    sums = torch.zeros_like(size).index_add_(0, image, logs)
+    return (sums / size).exp()
