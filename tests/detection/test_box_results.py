@@ -80,8 +80,13 @@ def check(path, content, monkeypatch, is_fast):
         torch.testing.assert_close(now[key], column, rtol=0, atol=0)
 
 
-def test_arrays_equal_the_reader_of_entries(tmp_path, monkeypatch):
+PARTS = [1, 150, 1 << 21]  # bytes that are decoded at a time: one entry, two, all
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_arrays_equal_the_reader_of_entries(part, tmp_path, monkeypatch):
     pytest.importorskip("msgspec")
+    monkeypatch.setattr(box_results, "_PART", part)
     plain = results()
     check(tmp_path / "found.json", plain, monkeypatch, is_fast=True)
     check(tmp_path / "found.json", gzip.compress(json.dumps(plain).encode()), monkeypatch, is_fast=True)
@@ -93,7 +98,9 @@ def test_arrays_equal_the_reader_of_entries(tmp_path, monkeypatch):
         check(tmp_path / "found.json", changed, monkeypatch, name in READ_FAST)
 
 
-def test_invalid_results_are_left_to_the_reader_of_entries(tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", PARTS)
+def test_invalid_results_are_left_to_the_reader_of_entries(part, tmp_path, monkeypatch):
+    monkeypatch.setattr(box_results, "_PART", part)
     for key, value in FAULTS.values():
         changed = results()
         changed[3][key] = value
@@ -108,6 +115,16 @@ def test_invalid_results_are_left_to_the_reader_of_entries(tmp_path, monkeypatch
         text.replace('"score": 0', f'"score": 0.{"0" * 330}1, "id": 0', 1),
         text.replace('"score": 0', f'"score": {"9" * 5000}, "id": 0', 1),
         text[:-1],
+        text[1:],
+        text[:-1] + ",]",
+        "[," + text[1:],
+        text.replace("},", "},,", 1),
+        text.replace("},", "}", 1),
+        text.replace("},", "}],", 1),
+        text.replace("},", "}, 3,", 1),
+        f"\f{text}",
+        f"{text}, 1",
+        f"[{text}]",
         text + text,
         text.replace("},", "}\n").strip("[]"),  # JSON Lines
         "[]",

@@ -17,6 +17,7 @@ from torch_ap.detection.shapes import boxes
 _MAX_NAMES = 3  # further names are only counted
 _PIXEL = 1.0  # boxes can leave their image by a pixel after rounding
 _MAX_OUTSIDE = 0.1  # share of the boxes that may leave their image
+_ODD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, which spreads the bits of products
 _MIN_COPIES = 0.1  # share of repeated detections that is reported
 
 
@@ -31,14 +32,28 @@ def note_copies(preds: Any, path: str) -> None:
     if "boxes" not in preds:  # nor in a list, as for other shapes
         return
     image = image_ids(preds["counts"])
-    keys = [x.numpy() for x in (*preds["boxes"].t(), preds["scores"], preds["labels"], image)]
-    order = np.lexsort(keys)
-    copies = np.count_nonzero(np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys]))
-    if copies and copies >= _MIN_COPIES * len(image):
+    columns = [x.numpy() for x in (*preds["boxes"].t(), preds["scores"], preds["labels"], image)]
+    least = max(1, _MIN_COPIES * len(image))
+    hashes = np.sort(_hash(columns))
+    if np.count_nonzero(hashes[1:] == hashes[:-1]) < least:  # equal rows have equal hashes
+        return
+    order = np.lexsort(columns)
+    copies = np.count_nonzero(np.logical_and.reduce([x[order[1:]] == x[order[:-1]] for x in columns]))
+    if copies >= least:
         note(
             f"{path}: {copies:,} of {len(image):,} detections repeat another of their image, with its class, score "
             "and box: was the list concatenated with itself?"
         )
+
+
+def _hash(columns: Sequence[Any]) -> Any:
+    """Return (N,) uint64 that are equal for equal rows of the columns, and seldom for others."""
+    out = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        out *= np.uint64(_ODD)
+        out ^= (column + 0.0).view(np.uint64)  # -0 becomes 0
+        out ^= out >> np.uint64(29)
+    return out
 
 
 def note_no_match(evaluation: Any, path: str, similarity: str = "an IoU") -> None:

@@ -16,8 +16,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.columns import literals, text
+from torch_ap.core.ranking.order import Array
 from torch_ap.detection.files.entries import without_collection
 
+_PART = 1 << 21  # bytes; their objects take 6 MB
+_SPACE = b" \t\n\r"  # of JSON
 _UNREAD = ("id", "area", "iscrowd", "segmentation")  # keys that results may have, whose values are not read
 
 
@@ -36,44 +39,66 @@ def read_boxes(path: str | Path, images: Sequence[Any], categories: Collection[i
     """
     known = np.array(images)
     data = text.read_data(path)
-    entries = _decode(data) if known.dtype.kind == "i" else None
-    if not entries:
+    columns = _decode(data) if known.dtype.kind == "i" else None
+    if columns is None:
         return None
-    try:
-        image, label = (np.fromiter(map(attrgetter(x), entries), np.int64) for x in ("image_id", "category_id"))
-    except OverflowError:
-        return None
+    image, label, score, boxes = columns
     place = np.searchsorted(known, image).clip(max=len(known) - 1)
     if not (known[place] == image).all() or not np.isin(label, list(categories)).all():
         return None
-    order = np.argsort(place, kind="stable")
-    score = np.fromiter(map(attrgetter("score"), entries), np.float64)
-    boxes = np.fromiter(chain.from_iterable(map(attrgetter("bbox"), entries)), np.float64).reshape(-1, 4)
-    if not _are_exact(np.concatenate([score, boxes.reshape(-1)]), data) or (boxes[:, 2:] < 0).any():
+    if not (_are_exact(score, data) and _are_exact(boxes.reshape(-1), data)) or (boxes[:, 2:] < 0).any():
         return None
-    columns = {"labels": label[order], "scores": score[order], "counts": np.bincount(place, minlength=len(known))}
-    return {key: torch.from_numpy(column) for key, column in (columns | {"boxes": boxes[order]}).items()}
+    order = np.argsort(place, kind="stable")
+    sorted_columns = {"labels": label[order], "scores": score[order]}
+    sorted_columns |= {"counts": np.bincount(place, minlength=len(known)), "boxes": boxes[order]}
+    return {key: torch.from_numpy(column) for key, column in sorted_columns.items()}
 
 
-def _decode(data: bytes) -> Sequence[Any] | None:
-    """Return the entries of results; None if they are no plain results."""
+def _decode(data: bytes) -> list[Array] | None:
+    """Return images, labels, scores and boxes of results, (N,) or (N, 4); None if they are no plain results.
+
+    The list is decoded in parts that end behind an entry, so that only the objects of one part exist at a time. A cut
+    inside an entry makes both parts invalid.
+    """
     try:
         import msgspec
     except ModuleNotFoundError:
         return None
+    start, last = data.find(b"[") + 1, data.rfind(b"]")
+    if not start or (data[: start - 1] + data[last + 1 :]).strip(_SPACE):
+        return None
+    parts = []
     try:
         with without_collection():
-            entries: list[Any] = _decoder().decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            while start <= last:
+                end = data.find(b"},", start + _PART, last) + 1 or last
+                parts.append(_decode_part(b"[%b]" % data[start:end]))
+                start = end + 1
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError):
         return None
+    if any(part is None for part in parts):
+        return None
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def _decode_part(data: bytes) -> list[Array] | None:
+    """Return the columns of a list of entries; None for no entries, and for texts and repeated keys."""
+    import msgspec
+
+    entries: list[Any] = _decoder().decode(data)
     # no value is text, so each key has two quotation marks; more of them belong to keys that an entry repeats
     keys, quotes = 4 * len(entries), data.count(b'"')
     if quotes > 2 * keys:
         keys += sum(getattr(entry, key) is not msgspec.UNSET for entry in entries for key in _UNREAD)
-    return entries if 2 * keys == quotes else None
+    if 2 * keys != quotes or not entries:
+        return None
+    image, label = (np.fromiter(map(attrgetter(x), entries), np.int64) for x in ("image_id", "category_id"))
+    score = np.fromiter(map(attrgetter("score"), entries), np.float64)
+    boxes = np.fromiter(chain.from_iterable(map(attrgetter("bbox"), entries)), np.float64).reshape(-1, 4)
+    return [image, label, score, boxes]
 
 
-def _are_exact(values: Any, data: bytes) -> bool:
+def _are_exact(values: Array, data: bytes) -> bool:
     """Return whether float64 represents the literals of all values of a file."""
     doubtful = values[literals.doubtful_places(values)]
     return not len(doubtful) or not (doubtful.any() or literals.may_underflow(data))
