@@ -109,6 +109,19 @@ def test_commands_import_few_modules(arguments, slow):
     assert count < MOST_MODULES or slow
 
 
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize(("first", "is_frozen"), [("", "True"), ("import torch", "False")])
+def test_only_a_new_process_imports_without_collections(first, is_frozen):
+    """The garbage collector works again after the imports, and leaves objects of other programs as they are."""
+    code = (
+        f"{first}\nimport gc\nfrom torch_ap.cli import main\n"
+        "assert main.main(['plan', '--ap', '0.62', '--units', '80', '--half-width', '0.05']) == 0\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines()[-1] == f"True {is_frozen}"
+
+
 def test_every_name_of_the_package_is_there():
     for name in torch_ap.__all__:
         assert getattr(torch_ap, name) is not None

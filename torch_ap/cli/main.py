@@ -7,11 +7,13 @@ after an interrupt, as for shells.
 Slow imports wait until a command runs: help and errors in arguments do not import torch.
 """
 
+import gc
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from torch_ap._version import __version__
 from torch_ap.cli.image_options import add_coco, add_lvis, add_voc
@@ -98,10 +100,26 @@ def _run(arguments: Sequence[str] | None) -> int:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         try:
-            status: int = import_module(f"torch_ap.cli.{args.command}").run(args)
+            status: int = _import_command(args.command).run(args)
         except ValueError as error:
             raise ValueError(to_option_names(str(error), args.option_names)) from error
     return status
+
+
+def _import_command(name: str) -> Any:
+    """Return the module of a command.
+
+    Imports in a new process create a million objects and no garbage, so that collections only take time.
+    """
+    is_new = "torch" not in sys.modules and gc.isenabled()
+    if is_new:
+        gc.disable()
+    try:
+        return import_module(f"torch_ap.cli.{name}")
+    finally:
+        if is_new:
+            gc.freeze()
+            gc.enable()
 
 
 def _discard_output() -> None:
