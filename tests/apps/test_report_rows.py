@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from tests.apps.test_report_comparisons import updated
-from tests.apps.test_report_pages import move, slide
-from tests.apps.test_reports import labels, queries
+from tests.apps.test_report_pages import HOSTILE, move, slide
+from tests.apps.test_reports import SCRIPT, labels, queries
 from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.oracles_detection import random_scene
-from torch_ap import report
+from torch_ap import functional, report
+from torch_ap.inference import compare_per_query
 
 pytestmark = [pytest.mark.slow, in_browser, pytest.mark.filterwarnings("ignore::UserWarning")]
 PHONE = {"viewport": {"width": 390, "height": 800}}
@@ -121,3 +122,47 @@ def test_the_page_of_two_detectors_without_scripts_on_a_phone_and_in_print(brows
         page.emulate_media(media="print")
         assert page.locator(".scatter").first.is_visible()
         assert not page.locator(".bar, .live, canvas").first.is_visible()
+
+
+def test_the_depth_slider_compares_two_systems(browser, tmp_path):
+    new, old = queries(shift=1.5), queries(shift=0.5)
+    sides = [[torch.cat(getattr(x, y)) for y in ("preds", "target", "indexes")] for x in (new, old)]
+    with opened(browser, report(new, tmp_path / "x.html", other=old, system_names=("new", "old"))) as page:
+        for k in range(1, 11):
+            slide(page, k - 1)
+            values = [
+                functional.retrieval_precision(preds, target, indexes=indexes, top_k=k)
+                for preds, target, indexes in sides
+            ]
+            found = compare_per_query(*values, bounds=(0, 1))
+            cells = page.locator(".results table").last.locator("td").all_text_contents()[-6:-4]
+            numbers = [float(x) for x in " to ".join(cells).replace("\N{MINUS SIGN}", "-").split(" to ")]
+            expected = [float(getattr(found, x)) for x in ("difference", "low", "high")]
+            assert numbers == pytest.approx(expected, abs=1.1e-3), "rounded twice"
+
+
+def test_hostile_names_of_systems_classes_images_and_slices(browser, tmp_path):
+    preds, target = random_scene(3, images=6)
+    other = [{name: x[::2] for name, x in image.items()} for image in preds]
+    names = [f"{place}{x}" for place, x in enumerate(HOSTILE)]
+    path = report(
+        updated(preds, target),
+        tmp_path / "x.html",
+        other=[updated(other, target), updated(preds, target)],
+        system_names=[SCRIPT, "\u202eb" + "y" * 10_000, '"><img src=x onerror=alert(1)>'],
+        class_names=dict(enumerate(names)),
+        image_names=names,
+        slices={SCRIPT: [0, 1], "\u202e" + "z" * 10_000: [2]},
+        n_resamples=10,
+    )
+    text = path.read_text()
+    assert SCRIPT not in text
+    assert "\u202e" not in text
+    for settings in (PHONE, {}):
+        with opened(browser, path, **settings) as page:
+            page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+            assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
+            page.locator(".scatter circle").first.dispatch_event("click")
+            page.evaluate("document.querySelectorAll('details').forEach(x => { x.open = true; })")
+            assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
+            assert not violations(page)

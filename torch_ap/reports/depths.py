@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from torch_ap.core.measures.counts import counts_at_rank
 from torch_ap.core.ranking import hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference.queries import mean_interval
+from torch_ap.inference.queries import compare_per_query, mean_interval
 from torch_ap.reports.content import Part, Widget
 from torch_ap.reports.estimates import ReportOptions
 
@@ -48,6 +50,7 @@ def depth_widget(
                 }
                 for name, x in curves.items()
             ],
+            "differences": _differences(list(curves.values()), depths, options) if len(curves) > 1 else {},
             "names": {str(place): name for place, name in shown},
         },
         parts,
@@ -62,17 +65,40 @@ def _depths(deepest: int) -> list[int]:
     return depths
 
 
+def _values(curve: HitCurve, k: int) -> dict[str, Tensor]:
+    """Return precision, recall and F1 of the first k items of each query with relevant items."""
+    counts, kept = counts_at_rank(curve, k, ties="expected"), curve.m > 0
+    named = {"precision": counts.precision, "recall": counts.recall, "F1": counts.f_beta(1.0)}
+    return {name: values[kept].clamp(0, 1) for name, values in named.items()}
+
+
 def _means(curve: HitCurve, depths: Sequence[int], options: ReportOptions) -> dict[str, list[list[float]]]:
     """Return mean, low and high end of precision, recall and F1 over the queries with relevant items, by depth."""
-    kept = curve.m > 0
     columns: dict[str, list[list[float]]] = {}
     for k in depths:
-        counts = counts_at_rank(curve, k, ties="expected")
-        for name, values in (("precision", counts.precision), ("recall", counts.recall), ("F1", counts.f_beta(1.0))):
-            interval = mean_interval(values[kept].clamp(0, 1), confidence_level=options.confidence_level)
-            ends = (interval.estimate, interval.low, interval.high)
-            columns.setdefault(name, []).append([round(float(x), _DIGITS) for x in ends])
+        for name, values in _values(curve, k).items():
+            interval = mean_interval(values, confidence_level=options.confidence_level)
+            columns.setdefault(name, []).append(_rounded(interval.estimate, interval.low, interval.high))
     return {name: [list(column) for column in zip(*rows, strict=True)] for name, rows in columns.items()}
+
+
+def _differences(
+    curves: Sequence[HitCurve], depths: Sequence[int], options: ReportOptions
+) -> dict[str, list[list[float]]]:
+    """Return the mean difference of the first two systems, with its interval, as :func:`_means`."""
+    columns: dict[str, list[list[float]]] = {}
+    for k in depths:
+        first, second = (_values(curve, k) for curve in curves[:2])
+        for name in first:
+            found = compare_per_query(
+                first[name], second[name], confidence_level=options.confidence_level, bounds=(0, 1)
+            )
+            columns.setdefault(name, []).append(_rounded(found.difference, found.low, found.high))
+    return {name: [list(column) for column in zip(*rows, strict=True)] for name, rows in columns.items()}
+
+
+def _rounded(*numbers: Tensor) -> list[float]:
+    return [round(float(x), _DIGITS) for x in numbers]
 
 
 def _queries(curve: HitCurve, shown: Sequence[tuple[int, str]], deepest: int) -> dict[str, dict[str, Any]]:

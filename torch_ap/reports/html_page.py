@@ -25,7 +25,7 @@ from typing import Any
 
 from torch_ap._version import __version__
 from torch_ap.core.base.messages import escape_unprintable
-from torch_ap.reports.content import Cell, Content, Drawing, Headline, Part, Picture, Table, Widget
+from torch_ap.reports.content import Cell, Content, Drawing, Headline, Part, Picture, Table, Widget, shortened
 
 _NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
 _INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
@@ -174,7 +174,7 @@ def _scale(head: Headline, other: str) -> str:
             x = f"{100 * number:.2f}%"
             anchor = "start" if number < _NEAR else "end" if number > 1 - _NEAR else "middle"
             parts.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="14" y2="34"/>')
-            parts.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(name)}</text>')
+            parts.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(shortened(name))}</text>')
     parts.append(f'<circle class="dot" cx="{100 * head.value:.2f}%" cy="24" r="6"/>')
     return f'<svg class="scale" height="54" aria-hidden="true">{"".join(parts)}</svg>'
 

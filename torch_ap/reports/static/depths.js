@@ -10,7 +10,7 @@ page.register("depths", (element, data) => {
     ...keys.map(key => create("option", {value: key}, data.names[key])));
   const slider = create("input", {type: "range", min: 0, max: data.k.length - 1, step: 1, "aria-label": "Depth k",
     oninput: () => move(Number(slider.value))});
-  const depth = create("output", {class: "threshold"}), results = create("div", {class: "results"});
+  const depth = create("output", {class: "threshold"}), results = create("div", {class: "results", tabindex: 0});
   const remark = create("p", {class: "remark"}), charts = create("div");
 
   /* Relevant items among the first k: a tied group that k divides counts in proportion. */
@@ -54,6 +54,12 @@ page.register("depths", (element, data) => {
       });
       return page.table([system.name, "value", `${data.level} interval`], rows);
     }));
+    if (query === ALL && systems.length > 1) {
+      const signed = y => y == null ? "–" : `${y < 0 ? "−" : "+"}${Math.abs(y).toFixed(3)}`;
+      results.append(page.table([`${systems[0].name} minus ${systems[1].name}`, "difference", `${data.level} interval`],
+        Object.entries(data.differences).map(([name, [y, low, high]]) => [name, signed(y[place]),
+          low[place] == null ? "–" : `${signed(low[place])} to ${signed(high[place])}`])));
+    }
     const x = systems[0].queries[query];
     remark.textContent = x ? `${number(hitsAt(x, k))} of ${number(x.m)} relevant items are among the first ${k} of ${number(x.n)}.` :
       "Means over the queries with relevant items; the missing items of a shorter ranking count as not relevant.";

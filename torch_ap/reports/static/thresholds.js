@@ -13,8 +13,8 @@ page.register("thresholds", (element, data) => {
   const threshold = create("output", {class: "threshold"});
   const copy = create("button", {type: "button", onclick: copyThreshold}, "Copy this threshold");
   const rules = data.rules.map((name, i) => create("button", {type: "button", onclick: () => move(ranking.best[i])}, name));
-  const results = create("div", {class: "results"}), remark = create("p", {class: "remark"}), charts = create("div");
-  const confusions = create("div", {class: "confusions"}), MAX_CONFUSIONS = 10;
+  const results = create("div", {class: "results", tabindex: 0}), remark = create("p", {class: "remark"}), charts = create("div");
+  const confusions = create("div", {class: "confusions", tabindex: 0}), MAX_CONFUSIONS = 10;
 
   async function copyThreshold() {
     const text = String(ranking.t[place]);
