@@ -231,6 +231,8 @@ def test_more_than_two_systems(tmp_path):
             "`system_names` must be 3 different",
         ),
         ({"other": [ranking(), BinaryAveragePrecision()]}, ValueError, "`other` must have been updated"),
+        ({"other": [ranking(), ranking(share=0.5)]}, ValueError, "must have been updated with the same targets"),
+        ({"other": [ranking(), ranking(ties="optimistic")]}, ValueError, "must have the same settings"),
         ({"system_names": ["a", "b", "c"]}, ValueError, "`system_names` must be two different names"),
     ],
 )

@@ -17,7 +17,6 @@ from torch_ap.reports.drawings import bars, scatter
 from torch_ap.reports.estimates import ReportOptions, numbers_of_comparison
 
 _MIN_P = 0.001  # smaller p-values have no meaningful digit
-
 _OF_DIFFERENCES = ("difference low", "difference high", "adjusted p")  # columns of a table of classes
 
 Numbers = Mapping[str, Any]
@@ -61,10 +60,14 @@ def _every_system(metric: Any, head: Headline, options: ReportOptions) -> Sectio
     """Return the values of more than two systems, and the comparisons of each with the first."""
     how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
     title, first, level = "All systems", options.systems[0], options.level
+    for x in options.every.values():
+        check_comparable(metric, x)
     try:
         found = best_of_metrics(options.every, reference=0, **how)
         compared = [metric.compare(x, **how) for name, x in options.every.items() if name != first]
     except ValueError as error:
+        if str(error).startswith(("`metrics`", "`other`")):  # other data, which the user can mend
+            raise
         return Section(title, [f"No comparison of all systems: {str(error).rstrip('.')}."])
     values, low, high, p = (
         x.tolist() for x in (found.values, found.simultaneous_low, found.simultaneous_high, found.adjusted_p_value)
