@@ -147,16 +147,16 @@ def average(metric, scores, target, ties):
     return float((torch.tensor(values, dtype=F).nan_to_num() * shares).sum() / shares.sum())
 
 
-def metrics_of(average_name, ties):
+def metrics_of(average_name, ties, tied=False, groups=None):
     """Return a metric of labels, and for macro and weighted averages one of classes, each with its targets."""
-    scores, target = items(24, 3, tied=False, seed=5)
+    scores, target = items(24, 3, tied, seed=5)
     labels = MultilabelAveragePrecision(3, average=average_name, ties=ties)
-    labels.update(scores, target)
+    labels.update(scores, target, groups=groups)
     yield labels, scores, target
     if average_name != "micro":
         classes = MulticlassAveragePrecision(3, average=average_name, ties=ties, normalization="none")
         ids = torch.arange(24) % 3
-        classes.update(scores, ids)
+        classes.update(scores, ids, groups=groups)
         yield classes, scores, torch.nn.functional.one_hot(ids, 3)
 
 
@@ -199,6 +199,106 @@ def test_delete_one_intervals_of_one_ranking(ties):
     assert float(found.standard_error) == pytest.approx(error, abs=REORDERED)
     ends = logit_ends(value, error, min(m, 20 - m) - 1)
     assert (float(found.low), float(found.high)) == pytest.approx(tuple(ends), abs=REORDERED)
+
+
+# with tied scores, intervals exist for grouped ties only
+TIES_AND_TIED = [*((ties, False) for ties in TIES), ("grouped", True)]
+STEP = 1e-6  # of weights in finite differences
+
+
+def weighted_ap(scores, target, weights):
+    """Return the AP of items with weights and grouped ties; without ties all rules agree."""
+    hits = items = total = 0.0
+    for score in sorted(set(scores.tolist()), reverse=True):
+        group = scores == score
+        found = float((weights * target)[group].sum())
+        hits, items = hits + found, items + float(weights[group].sum())
+        total += found * hits / items
+    return total / hits
+
+
+def explicit_influence(scores, target):
+    """Return the scaled deviations of hits and of misses, and the slope in the share of hits, by finite differences."""
+    n, m = len(target), int(target.sum())
+    ones, share = torch.ones(n, dtype=F), m / n
+    slopes = []
+    for item in range(n):
+        change = STEP * (torch.arange(n) == item)
+        slopes.append(
+            (weighted_ap(scores, target, ones + change) - weighted_ap(scores, target, ones - change)) / STEP / 2
+        )
+    scaled = torch.tensor(slopes, dtype=F)
+    for kind, size in ((target == 1, m), (target == 0, n - m)):
+        scaled[kind] = size * (scaled[kind] - scaled[kind].mean()) / math.sqrt(size * (size - 1))
+    more, fewer = (
+        weighted_ap(scores, target, torch.where(target == 1, ones + x / share, ones - x / (1 - share)))
+        for x in (STEP, -STEP)
+    )
+    return scaled, (more - fewer) / STEP / 2
+
+
+@pytest.mark.parametrize(("ties", "tied"), TIES_AND_TIED)
+@pytest.mark.parametrize("design", ["iid", "stratified"])
+def test_influence_intervals_of_one_ranking(design, ties, tied):
+    scores, target = (x[:, 0] for x in items(24, 1, tied, seed=4))
+    metric = BinaryAveragePrecision(ties=ties)
+    metric.update(scores, target)
+    value = average_precision_by_definition(scores.tolist(), target.tolist(), ties)
+    scaled, slope = explicit_influence(scores, target)
+    m = int(target.sum())
+    spread = m / 24 * (1 - m / 24) * slope**2 / 24 if design == "iid" else 0.0
+    error = math.sqrt(float(scaled.square().sum()) + spread)
+    found = metric.confidence_interval(design=design)
+    assert (found.method, float(found.standard_error)) == ("influence", pytest.approx(error, rel=1e-6))  # differences
+    ends = logit_ends(value, error, min(m, 24 - m) - 1)
+    assert (float(found.low), float(found.high)) == pytest.approx(tuple(ends), abs=1e-6)  # differences
+    wald = metric.confidence_interval(method="wald", design=design)
+    assert float(wald.high - wald.low) == pytest.approx(2 * stats.norm.ppf(0.975) * error, rel=1e-6)  # differences
+
+
+@pytest.mark.parametrize(("ties", "tied"), TIES_AND_TIED)
+@pytest.mark.parametrize("average_name", ["macro", "weighted"])
+def test_stratified_intervals_of_averages(average_name, ties, tied):
+    for metric, scores, target in metrics_of(average_name, ties, tied):
+        hits = target.sum(0).double()
+        shares = hits / hits.sum() if average_name == "weighted" else torch.full((3,), 1 / 3, dtype=F)
+        columns = [explicit_influence(scores[:, k], target[:, k])[0] for k in range(3)]
+        total = shares @ torch.stack(columns)
+        if isinstance(metric, MulticlassAveragePrecision):  # the classes are the strata
+            total = total - torch.stack([total[target[:, k] == 1].mean() for k in range(3)])[torch.arange(24) % 3]
+        error = float(total.square().sum().sqrt())
+        found = metric.confidence_interval(method="influence", design="stratified")
+        assert float(found.standard_error) == pytest.approx(error, rel=1e-6)  # differences
+        if isinstance(metric, MultilabelAveragePrecision):  # each label has other strata
+            continue
+        strata = [torch.arange(24)[torch.arange(24) % 3 == kind] for kind in range(3)]
+        drawn = resampling.replicate_items(lambda x: x, strata, 24, Resampling(B))
+        rows = [torch.arange(24).repeat_interleave(weights) for weights in drawn]
+        values = np.array([average(metric, scores[x], target[x], ties) for x in rows])
+        found = metric.confidence_interval(method="bootstrap-percentile", design="stratified", n_resamples=B)
+        ends = np.quantile(values, [0.025, 0.975])
+        assert (float(found.low), float(found.high)) == pytest.approx(tuple(ends), abs=REORDERED)
+
+
+@pytest.mark.parametrize(("ties", "tied"), TIES_AND_TIED)
+@pytest.mark.parametrize("average_name", ["macro", "weighted", "micro"])
+def test_intervals_of_averages_of_groups(average_name, ties, tied):
+    groups = torch.arange(24) // 2
+    for metric, scores, target in metrics_of(average_name, ties, tied, groups):
+        value = average(metric, scores, target, ties)
+        without = np.array([average(metric, scores[groups != x], target[groups != x], ties) for x in range(12)])
+        corrects = average_name != "micro"
+        bias = 11 * (without.mean() - value) * corrects
+        error = math.sqrt(11 / 12 * ((without - without.mean()) ** 2).sum() + bias**2 / 4)
+        sizes = target.sum(1).reshape(12, 2).sum(1).double().numpy()
+        counts = [12.0, sizes.sum() ** 2 / (sizes**2).sum()]
+        if not corrects:
+            counts.append((6 - sizes).sum() ** 2 / ((6 - sizes) ** 2).sum())
+        found = metric.confidence_interval()
+        assert found.method == "jackknife"
+        assert float(found.standard_error) == pytest.approx(error, abs=REORDERED)
+        ends = logit_ends(value - bias, error, min(counts) - 1)
+        assert (float(found.low), float(found.high)) == pytest.approx(tuple(ends), abs=REORDERED)
 
 
 @pytest.mark.parametrize("ties", [x for x in TIES if x != "grouped"])
