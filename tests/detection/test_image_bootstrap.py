@@ -12,13 +12,8 @@ from tests.support.tolerances import REORDERED
 from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.average_precision import average_precision
 from torch_ap.core.ranking.builders import from_ordered
-from torch_ap.detection.inference.resampled import (
-    METHODS,
-    ResampledRankings,
-    class_intervals,
-    image_interval,
-    image_replicates,
-)
+from torch_ap.detection.inference.rankings import ResampledRankings
+from torch_ap.detection.inference.resampled import METHODS, class_intervals, image_interval, image_replicates
 from torch_ap.inference.resampling import Resampling
 
 LEVELS = interpolation.recall_levels("101-point")

@@ -11,7 +11,7 @@ import torch
 from tests.detection.test_image_bootstrap import LEVELS, made, slowly
 from tests.support.tolerances import REORDERED
 from torch_ap.detection.inference.chance import Shuffles, chance_of_images
-from torch_ap.detection.inference.resampled import ResampledRankings
+from torch_ap.detection.inference.rankings import ResampledRankings
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.resampling import Resampling
 

@@ -11,7 +11,8 @@ from tests.detection.test_image_bootstrap import LEVELS, made, slowly
 from tests.support.tolerances import REORDERED
 from torch_ap.detection.inference import comparison
 from torch_ap.detection.inference.comparison import compare_images, compare_lists
-from torch_ap.detection.inference.resampled import ResampledRankings, image_interval, image_replicates
+from torch_ap.detection.inference.rankings import ResampledRankings
+from torch_ap.detection.inference.resampled import image_interval, image_replicates
 from torch_ap.inference.resampling import Resampling, generators, multinomial
 
 

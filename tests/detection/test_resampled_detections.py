@@ -10,7 +10,7 @@ from tests.support.each import each
 from tests.support.oracles_detection import random_scene
 from tests.support.tolerances import REORDERED
 from torch_ap.detection import MeanAveragePrecision
-from torch_ap.detection.inference.resampled import ranked_images
+from torch_ap.detection.inference.rankings import ranked_images
 
 SETTINGS = pytest.mark.parametrize(
     "settings",

@@ -18,17 +18,13 @@ from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
-from torch_ap.inference.average_precision import (
-    check_comparison,
-    check_convention,
-    interval_method,
-    interval_of_curve,
-)
+from torch_ap.inference.average_precision import interval_method, interval_of_curve
 from torch_ap.inference.average_precision_at_k import interval_at_k_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
 from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k, method_at_k
 from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
+from torch_ap.inference.edge_cases import check_comparison, check_convention
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.label_noise import interval_of_noisy_items
 from torch_ap.inference.metric import Sample, comparison_of, interval_of

@@ -20,13 +20,13 @@ from torch_ap.core.items.inputs import Batch, ClassificationInputs, counted_item
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
 from torch_ap.core.measures.convention import Convention, resolve_convention
-from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.ranking import hit_curve, segments
+from torch_ap.core.ranking import hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import dirichlet, influence, record, resampling
 from torch_ap.inference import groups as grouped
 from torch_ap.inference.dirichlet import WeightedItems
+from torch_ap.inference.edge_cases import FEW_GROUPS, check_convention, resolve_edge_cases
 from torch_ap.inference.record import Ends, Interval, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 from torch_ap.inference.simultaneous import max_t_level, sequence_factor
@@ -346,7 +346,7 @@ def _grouped_interval(settings: APSettings, curve: HitCurve, validated: Batch, o
             bias = influence.jackknife_of_changes(changes, _strata(settings, validated, "iid"))[1]
         low, high = record.logit(_corrected(estimate, bias) if corrects else estimate, error, quantile)
         low, high = (torch.where(estimate == 1, torch.nan, x) for x in (low, high))
-        reason = _FEW_GROUPS if bool(without.df < 1) else _average_reason(options, estimate, (low, high), bias, error)
+        reason = FEW_GROUPS if bool(without.df < 1) else _average_reason(options, estimate, (low, high), bias, error)
         interval = Interval(
             estimate, low, high, error, **options.fields, reason=reason, bias=bias if corrects else None
         )
@@ -588,86 +588,3 @@ def _average_reason(
         return f"the average is outside its interval, which is corrected for a bias of {float(bias):.2g}" * outside
     biased = bool(bias.abs() > _NEGLIGIBLE_BIAS * error)
     return f"likely too high: the average has a bias of {float(bias):.2g}, which 'jackknife' corrects" * biased
-
-
-def check_convention(convention: Convention, method: str, curve: HitCurve | None) -> None:
-    """Raise ValueError, with the argument's name, for conventions that the method does not support."""
-    if convention.top_k is not None:
-        raise ValueError(
-            f"`top_k` must be None for an interval of AP, got {convention.top_k}; for recall and precision at k use "
-            "`recall_at_k_interval` and `precision_at_k_interval`"
-        )
-    tied = curve is None or bool((curve.items > 1).any())
-    if tied and not tie_rule(convention.ties or "grouped").is_threshold:
-        raise_invalid("ties", "must be 'grouped' for an interval if scores are tied", convention.ties)
-    interpolation = convention.interpolation
-    if convention.is_line_area:
-        raise ValueError(f"`interpolation` must not be {interpolation!r} for an interval; no method supports it")
-    if interpolation is not None and method not in ("bootstrap-percentile", "bootstrap-logit"):
-        raise ValueError(
-            f"`interpolation` must be None for an interval by method {method!r}, got {interpolation!r}; "
-            "use 'bootstrap-percentile' or 'bootstrap-logit'"
-        )
-
-
-def check_comparison(convention: Convention, method: str, curve: HitCurve | None) -> None:
-    """Raise ValueError for conventions that comparisons of two rankings do not support, such as interpolated AP."""
-    if convention.interpolation is not None:
-        raise_invalid("interpolation", "must be None for a comparison", convention.interpolation)
-    check_convention(convention, method, curve)
-
-
-_FEW_GROUPS = f"{grouped.NO_SPREAD}: the ends are NaN"
-
-
-def resolve_edge_cases(intervals: Interval, curve: HitCurve, group_df: Tensor | None = None) -> Interval:
-    """Return the intervals with the conventions for AP = 1 and for few hits or misses applied, and the reason.
-
-    Args:
-        intervals: the interval of each ranking.
-        curve: the rankings.
-        group_df: (S,) degrees of freedom of intervals with groups.
-    """
-    m, misses = segments.as_float64(curve.m) if group_df is None else group_df + 1, curve.n - curve.m
-    few_groups = torch.zeros_like(misses, dtype=torch.bool) if group_df is None else group_df < 1
-    void = (curve.m < 2) | (misses < 1) | few_groups
-    perfect = ~void & (intervals.estimate == 1) & ~(intervals.standard_error > 0)
-    flat = ~void & ~perfect & (intervals.standard_error == 0)
-    if not bool((void | perfect | flat | torch.isnan(intervals.low)).any()):
-        return intervals
-    # the upper end is fixed at 1, so the lower end is one-sided
-    low = torch.where(perfect, (1 - intervals.confidence_level) ** (1 / m), intervals.low)
-    high = torch.where(perfect, 1, intervals.high)
-    error = torch.where(perfect, 0, intervals.standard_error)
-    low, high, error = (torch.where(void, torch.nan, x) for x in (low, high, error))
-    return replace(
-        intervals,
-        low=low,
-        high=high,
-        standard_error=error,
-        reason=_reason(
-            curve, perfect, flat, few_groups, torch.isnan(low), "m" if group_df is None else "effective groups"
-        ),
-    )
-
-
-def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, few_groups: Tensor, undefined: Tensor, unit: str) -> str:
-    """Return the special cases, with the number of rankings of each; ``unit`` is what the heuristic counts."""
-    misses = curve.n - curve.m
-    few_groups = (curve.m > 1) & (misses > 0) & few_groups
-    undefined_with_both = (curve.m > 1) & (misses > 0) & undefined & ~few_groups
-    cases = {
-        "no hits, so AP and its interval are NaN": curve.m == 0,
-        "one hit, which has no spread: the ends are NaN": curve.m == 1,
-        "no misses: AP is 1 for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
-        _FEW_GROUPS: few_groups,
-        "one miss, which has no spread: the ends are NaN": undefined_with_both & (misses == 1),
-        "AP of 0: the ends are NaN": undefined_with_both & (misses > 1),
-        "the standard error is 0, as for hits that are all tied: the interval has no width": flat & ~undefined,
-        f"AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / {unit})": perfect,
-    }
-    counts = torch.stack([flags.sum() for flags in cases.values()]).tolist()
-    reasons = {text: count for text, count in zip(cases, counts, strict=True) if count}
-    if len(curve.m) == 1:
-        return "".join(reasons)
-    return "; ".join(f"{count} of {len(curve.m)} rankings: {text}" for text, count in reasons.items())

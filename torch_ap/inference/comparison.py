@@ -28,7 +28,7 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.average_precision import check_comparison
+from torch_ap.inference.edge_cases import check_comparison
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.record import (

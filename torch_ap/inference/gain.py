@@ -12,8 +12,8 @@ from torch_ap.core.measures.average_precision import average_precision
 from torch_ap.core.measures.precision_recall_gain import precision_recall_gain_area
 from torch_ap.core.ranking import segments
 from torch_ap.inference import influence, record
-from torch_ap.inference.average_precision import resolve_edge_cases
 from torch_ap.inference.dirichlet import WeightedItems, replicate_ends
+from torch_ap.inference.edge_cases import resolve_edge_cases
 from torch_ap.inference.record import Interval, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_ap.core.ranking import hit_curve, order
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import record
-from torch_ap.inference.average_precision import resolve_edge_cases
+from torch_ap.inference.edge_cases import resolve_edge_cases
 from torch_ap.inference.groups import MAX_JACKKNIFE, Groups, few_groups_reason, standard_error
 from torch_ap.inference.record import Interval, first_interval
 from torch_ap.inference.resampling import curve_from_counts, group_items

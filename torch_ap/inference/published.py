@@ -21,7 +21,7 @@ from torch_ap.core.measures.interpolation import order_ties
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import record
-from torch_ap.inference.average_precision import resolve_edge_cases
+from torch_ap.inference.edge_cases import resolve_edge_cases
 from torch_ap.inference.influence import sum_from_below
 from torch_ap.inference.random_ranking import RandomHits
 from torch_ap.inference.record import Interval, Result, normal_quantile, number

@@ -16,7 +16,7 @@ from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.distinct import distinct_rankings
 from torch_ap.core.ranking.hit_curve import HitCurve, from_native
 from torch_ap.detection.errors.matches_at import MatchesAt
-from torch_ap.detection.inference.resampled import ENDED
+from torch_ap.detection.inference.rankings import ENDED
 from torch_ap.detection.matching.matched import Matches
 
 

@@ -16,7 +16,8 @@ from torch_ap.core.measures.convention import PLAIN, Convention
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.builders import from_rows
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.detection.inference.resampled import ResampledRankings, size_of
+from torch_ap.detection.inference.rankings import ResampledRankings
+from torch_ap.detection.inference.resampled import size_of
 from torch_ap.inference.resampling import Resampling
 
 

@@ -10,13 +10,11 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import InterpolationRule
+from torch_ap.detection.inference.rankings import ResampledRankings, count_images, images_of_mean
 from torch_ap.detection.inference.resampled import (
-    ResampledRankings,
     Statistic,
-    count_images,
     group_degrees_of_freedom,
     image_replicates,
-    images_of_mean,
     images_per_list,
     narrow_note,
     without_each_group,

@@ -17,7 +17,7 @@ from torch_ap.core.base.untraced import disable_tracing_of_methods
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.metric import samples
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.detection.inference.resampled import ranked_images
+from torch_ap.detection.inference.rankings import ranked_images
 from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs.images import Columns, Images
 from torch_ap.detection.matching.matched import Matches

@@ -9,7 +9,8 @@ from torch_ap.core.base import arrays
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inference.comparison import compare_numbers
-from torch_ap.detection.inference.resampled import ResampledRankings, Statistic, ranked_images
+from torch_ap.detection.inference.rankings import ResampledRankings, ranked_images
+from torch_ap.detection.inference.resampled import Statistic
 from torch_ap.detection.rules.coco_numbers import CocoNumbers
 from torch_ap.inference.record import Comparison
 from torch_ap.inference.resampling import Resampling

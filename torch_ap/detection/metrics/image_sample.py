@@ -21,8 +21,8 @@ from torch_ap.detection.inference.comparison import (
     compare_lists,
     compare_lists_in_groups,
 )
+from torch_ap.detection.inference.rankings import ResampledRankings
 from torch_ap.detection.inference.resampled import (
-    ResampledRankings,
     class_intervals,
     group_contributions,
     group_interval,

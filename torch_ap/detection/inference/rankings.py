@@ -1,0 +1,250 @@
+"""Rankings of matched detections with a weight per image.
+
+A resample of images changes only the number of times that each detection and each ground truth counts. Detections
+remain matched and sorted, so a resample is a weight per image. Its hit curves are computed by a few cumulative sums.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_ap.core.base import arrays
+from torch_ap.core.base.options import InterpolationRule
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.ranking import segments
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.detection.matching.matched import Matches
+
+ENDED = ("nuscenes", "ultralytics-8.3")  # interpolations that depend on the number of items after the last hit
+
+
+class Hits(NamedTuple):
+    """The hits of all rankings.
+
+    Attributes:
+        item: (H,) the item of each hit.
+        image: (H,) its image.
+        ranking: (H,) its ranking.
+        first: (H,) the first hit of its ranking.
+        offsets: (S + 1,) boundaries of the hits of each ranking.
+    """
+
+    item: Any
+    image: Any
+    ranking: Any
+    first: Any
+    offsets: Any
+
+
+class Changes(NamedTuple):
+    """Items that a ranking omits or adds, relative to the items of its list that count.
+
+    Attributes:
+        item: (X,) the item of each change.
+        image: (X,) its image.
+        ranking: (X,) its ranking.
+        added: (X,) -1 or 1.
+        before_hit: (H,) the number of changes up to each hit, over all rankings.
+        offsets: (S + 1,) the number of changes before each ranking.
+    """
+
+    item: Any
+    image: Any
+    ranking: Any
+    added: Any
+    before_hit: Any
+    offsets: Any
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledRankings:
+    """S rankings over K lists of items that belong to images; several rankings may share a list.
+
+    A list contains items, best first: the detections of a category. A ranking has events for some of its items: at an
+    IoU threshold, the true positives, and the items that it omits or adds. All other items of its list are misses.
+
+    Attributes:
+        image: (N,) int64 in [0, U), the image of each item; the lists are concatenated.
+        counted: (N,) bool, whether the item counts in rankings without an event for it.
+        offsets: (K + 1,) int64, boundaries of the items of each list.
+        event_item: (E,) int64, the item of each event, ascending in each ranking.
+        event_hit: (E,) bool, whether the item is a hit in the ranking.
+        event_counts: (E,) bool, whether the item counts in the ranking; True for hits.
+        event_offsets: (S + 1,) int64, boundaries of the events of each ranking.
+        ranking_list: (S,) int64, the list of each ranking.
+        relevant_image: (G,) int64, the image of each ground truth.
+        relevant_list: (G,) int64, the list of each ground truth.
+        images: U, the number of images.
+    """
+
+    image: Tensor
+    counted: Tensor
+    offsets: Tensor
+    event_item: Tensor
+    event_hit: Tensor
+    event_counts: Tensor
+    event_offsets: Tensor
+    ranking_list: Tensor
+    relevant_image: Tensor
+    relevant_list: Tensor
+    images: int
+
+    @cached_property
+    def hits(self) -> Hits:
+        """The events that are hits, as native arrays."""
+        place = self.event_hit.nonzero().squeeze(1)
+        offsets = segments.from_zero(self.event_hit.to(torch.int64))[self.event_offsets]
+        item, ranking = self.event_item[place], segments.ids(offsets)
+        return Hits(*map(arrays.native, (item, self.image[item], ranking, offsets[ranking], offsets)))
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The events that change the items of a ranking, as native arrays."""
+        added = self.event_counts.to(torch.int64) - self.counted[self.event_item].to(torch.int64)
+        place, hit = added.nonzero().squeeze(1), self.event_hit.nonzero().squeeze(1)
+        before, offsets = torch.searchsorted(place, hit, right=True), torch.searchsorted(place, self.event_offsets)
+        item = self.event_item[place]
+        fields = (item, self.image[item], segments.ids(offsets), added[place], before, offsets)
+        return Changes(*map(arrays.native, fields))
+
+    @cached_property
+    def _width(self) -> torch.dtype:
+        """int32 if no cumulative count of items in any resample exceeds it, which halves the memory; else int64."""
+        most = segments.count(self.image, max(self.images, 1)).max() if self.images else 0
+        return torch.int32 if int(most) * self.images < 2**31 else torch.int64
+
+    @cached_property
+    def _columns(self) -> tuple[Any, ...]:
+        """Native arrays: images and counts of items, list boundaries per ranking, images of ground truths by list."""
+        order = torch.argsort(self.relevant_list, stable=True)
+        truths = segments.from_counts(segments.count(self.relevant_list, len(self.offsets) - 1))
+        ends = self.offsets[self.ranking_list], self.offsets[self.ranking_list + 1]
+        items, relevant_images = (self.image, self.counted.to(self._width)), (self.relevant_image[order], truths)
+        return tuple(map(arrays.native, (*items, *ends, self.ranking_list, *relevant_images)))
+
+    @property
+    def unit_weights(self) -> Tensor:
+        """Weights that count each image once, (1, U)."""
+        return torch.ones(1, self.images, dtype=torch.int64, device=self.image.device)
+
+    def average_precision(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
+        """Return the AP of each ranking for given numbers of occurrences of the images.
+
+        Args:
+            weights: (b, U) int64, at least 0.
+            interpolation: (R,) float64 recall levels of interpolated AP; "all-points" for the area under the
+                interpolated curve; None for the plain sum.
+
+        Returns:
+            (b, S) float64; NaN without ground truths.
+        """
+        curve = self.curve(weights)
+        values = Convention(interpolation=interpolation)(curve)
+        return torch.where(arrays.tensor(curve.m) > 0, values, torch.nan).reshape(len(weights), -1)
+
+    def average_precision_of_lists(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
+        """Return the mean AP over the rankings of each list: (b, K) float64, NaN without ground truths.
+
+        Args:
+            weights: as for :meth:`average_precision`.
+            interpolation: as for :meth:`average_precision`.
+        """
+        aps, size = self.average_precision(weights, interpolation), len(self.offsets) - 1
+        sums = aps.new_zeros(len(aps), size).index_add_(1, self.ranking_list, aps)
+        return sums / segments.count(self.ranking_list, size)
+
+    def curve(self, weights: Tensor) -> HitCurve:
+        """Return the hit curves of b * S rankings, by row of weights; an entry is a hit with its number of occurrences.
+
+        Args:
+            weights: (b, U) as for :meth:`average_precision`.
+        """
+        image, counted, starts, ends, lists, truth_image, truths = self._columns
+        row_weights, hits, changes = arrays.native(weights), self.hits, self.changes
+        times_of_hits = arrays.take(row_weights, hits.image)
+        flat = arrays.true_indices(times_of_hits.reshape(-1) > 0)
+        # with a single row, all indices are in row 0, which saves a pass to add it
+        row: Any = 0 if len(row_weights) == 1 else segments.ids(segments.from_counts((times_of_hits > 0).sum(1)))
+        hit = flat - row * times_of_hits.shape[1]
+        ranking = row * len(lists) + hits.ranking[hit]
+        offsets = segments.from_counts(segments.count(ranking, len(row_weights) * len(lists)))
+        times = times_of_hits.reshape(-1)[flat]
+        # the cumulative count of items in their lists, and its changes in the rankings
+        items = segments.from_zero(arrays.take(arrays.cast(row_weights, counted), image) * counted)
+        change = segments.from_zero(arrays.take(row_weights, changes.image) * changes.added)
+        start = arrays.take(items, starts) + arrays.take(change, changes.offsets[:-1])
+        end = arrays.take(items, ends) + arrays.take(change, changes.offsets[1:])
+        cumulative = items.reshape(-1)[row * items.shape[1] + hits.item[hit] + 1] - start.reshape(-1)[ranking]
+        cumulative += change.reshape(-1)[row * change.shape[1] + changes.before_hit[hit]]
+        m = arrays.take(segments.from_zero(arrays.take(row_weights, truth_image)), truths)
+        m = arrays.take(m[:, 1:] - m[:, :-1], lists)
+        cumulative_hits = segments.from_zero(times)
+        hits_above = cumulative_hits[:-1] - cumulative_hits[offsets[:-1]][ranking]
+        return HitCurve(
+            times, times, hits_above, cumulative - times, None, offsets, (end - start).reshape(-1), m.reshape(-1)
+        )
+
+
+def count_images(systems: Sequence[ResampledRankings], groups: Sequence[Tensor], count: int) -> Tensor:
+    """Count the images with a ground truth or an item of any system in each group of lists: (K,) int64.
+
+    Args:
+        systems: systems over the same images.
+        groups: for each system, the group of each list, int64; K for lists without a group.
+        count: K.
+    """
+    size, places = max(systems[0].images, 1), []
+    for ranked, group in zip(systems, groups, strict=True):
+        places.append(group[segments.ids(ranked.offsets)] * size + ranked.image)
+        places.append(group[ranked.relevant_list] * size + ranked.relevant_image)
+    group_of_image: Tensor = torch.unique(torch.cat(places)) // size
+    return segments.count(group_of_image, count + 1)[:count]
+
+
+def images_of_mean(systems: Sequence[ResampledRankings]) -> int:
+    """Return the number of images with a ground truth, or with an item of a list that has ground truths."""
+    groups = []
+    for ranked in systems:
+        has_truths = segments.count(ranked.relevant_list, len(ranked.offsets) - 1) > 0
+        groups.append((~has_truths).to(torch.int64))
+    return int(count_images(systems, groups, 1))
+
+
+def ranked_images(matches: Matches, images: int, area: int = 0) -> ResampledRankings:
+    """Return the T * K rankings of one area range by threshold, over the detections of the K categories.
+
+    A matched detection is a hit, or is omitted if its ground truth is ignored. Any other detection is a miss, or is
+    omitted outside the area range.
+
+    Args:
+        matches: matches by COCO's or VOC's rule.
+        images: number of images, including images without detections and ground truths.
+        area: index of the area range.
+    """
+    size, ranked = matches.categories, matches.ranked
+    counted = matches.inside[area]
+    is_matched, true_positive = (
+        matches.criteria.range_flags(words, area) for words in (matches.matched, matches.true_positive)
+    )
+    t, pair = is_matched.nonzero(as_tuple=True)
+    item, hit = matches.at[pair], true_positive[t, pair]
+    valid = matches.truth_group[matches.valid[area]]
+    ranking = t * size + ranked.category[item]
+    lists = torch.arange(size, device=item.device)
+    return ResampledRankings(
+        image=ranked.group // size,
+        counted=counted,
+        offsets=segments.from_counts(segments.count(ranked.category, size)),
+        event_item=item,
+        event_hit=hit,
+        event_counts=hit,
+        event_offsets=segments.from_counts(segments.count(ranking, len(is_matched) * size)),
+        ranking_list=lists.repeat(len(is_matched)),
+        relevant_image=valid // size,
+        relevant_list=valid % size,
+        images=images,
+    )
