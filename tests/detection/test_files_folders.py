@@ -140,6 +140,7 @@ def test_sizes_and_names_of_yolo(tmp_path):
 
 
 CORNERS = "10 0 20 10 10 20 0 10"
+SPARSE = torch.eye(6).to_sparse()
 VOC, YOLO, DOTA = {"a": "cat 1 1 9 9"}, {"a": "0 .5 .5 .1 .1"}, {"a": f"{CORNERS} ship 0"}
 
 
@@ -154,6 +155,13 @@ VOC, YOLO, DOTA = {"a": "cat 1 1 9 9"}, {"a": "0 .5 .5 .1 .1"}, {"a": f"{CORNERS
         ),
         (read_voc, (VOC, {"b": ["cat .5 1 1 9 9"]}), ValueError, r"^`detections\['b'\]`, line 1: there are no ground"),
         (read_voc, (VOC, {"a": 5}), ValueError, r"^`detections\['a'\]`: must be text, bytes, .*, got 5"),
+        (
+            read_voc,
+            (VOC, {"a": SPARSE}),
+            ValueError,
+            r"^`detections\['a'\]`: must be a dense tensor.*, got torch.sparse_coo",
+        ),
+        (read_voc, (VOC, {"a": [SPARSE[0]]}), ValueError, r"^`detections\['a'\]`, line 1: must be a dense tensor"),
         (
             read_voc,
             (VOC, {"a": np.ones(6)}),

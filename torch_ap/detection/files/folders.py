@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
@@ -41,7 +42,7 @@ class Document(NamedTuple):
         """
         if isinstance(self.content, Path):
             return text.read(self.content)
-        content = _as_plain(self.content)
+        content = _as_plain(self.content, self.where)
         if isinstance(content, list | tuple):
             content = "\n".join(row_text(row, f"{self.where}, line {n}") for n, row in enumerate(content, 1))
         if isinstance(content, str):
@@ -56,18 +57,20 @@ class Document(NamedTuple):
         return text.split_lines(self.read(), self.where)
 
 
-def _as_plain(value: Any) -> Any:
-    """Return arrays, tensors and tables as lists, and their numbers as Python's."""
+def _as_plain(value: Any, where: str) -> Any:
+    """Return arrays, tensors and tables as lists, and their numbers as Python's; ``where`` is the name in messages."""
+    if isinstance(value, Tensor) and value.layout is not torch.strided:
+        raise ValueError(f"{where}: must be a dense tensor, as from `to_dense()`, got {value.layout}")
     value = value.to_numpy() if hasattr(value, "to_numpy") else value
     return value.tolist() if isinstance(value, np.ndarray | np.generic | Tensor) else value
 
 
 def row_text(row: Any, where: str) -> str:
     """Return a line, or the numbers and names of a row joined to a line; ``where`` is its name in messages."""
-    row = _as_plain(row)
+    row = _as_plain(row, where)
     if isinstance(row, str):
         return row.rstrip("\r\n")
-    values = [_as_plain(value) for value in row] if isinstance(row, list | tuple) else []
+    values = [_as_plain(value, where) for value in row] if isinstance(row, list | tuple) else []
     if not values or not {str, int, float}.issuperset(map(type, values)):
         raise ValueError(f"{where}: must be text or a row of numbers and names, got {short_repr(row)}")
     return " ".join(map(_word, values))
