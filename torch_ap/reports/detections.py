@@ -1,7 +1,6 @@
 """Report of an object detector."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -57,7 +56,6 @@ from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 _CHANCE_ORDERS = 25  # random orders of scores; their mean has a standard error of 0.0001 for 100 images
-_NUMBER_RESAMPLES = 200  # the standard error of their standard deviation is 5%
 _ONE_BY_ONE = (
     "Detections are counted one by one, by descending score. The chance level shuffles the scores of the same boxes."
 )
@@ -210,7 +208,7 @@ def _threshold_section(
             "IoU thresholds and sizes", [picture, Table(["number", "value"], [[x, first[x]] for x in names])]
         )
     systems = tuple(metrics.values())
-    resampling = replace(options.resampling, n_resamples=min(options.resampling.n_resamples, _NUMBER_RESAMPLES))
+    resampling = options.fewer_resamples
     compared = _compared_numbers(systems, options.confidence_level, resampling)
     one, other = numbers.values()
     rows = {

@@ -1,6 +1,5 @@
 """Slices of the images of a detector: thirds by the number, size and shape of their objects, and those of the user."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from torch_ap.reports.comparisons import ClassDifferences, reasons_of
 from torch_ap.reports.content import DASH, FORMS, LOSS, NAN, Cell, Section, sorted_table
 from torch_ap.reports.estimates import ReportOptions
 
-_RESAMPLES = 200  # the standard error of their standard deviation is 5%
 _WITH_AREA = ("bbox", "rotated", "segm", "boundary")
 _THIRDS = (
     "Thirds of the images with objects: by the number of objects, and by the geometric mean of their areas and of "
@@ -40,8 +38,7 @@ def slice_section(metric: Any, loss: Tensor | None, options: ReportOptions) -> S
     columns: dict[str, list[Any]] = {"slice": table["slice"], "AP": [NAN if x == -1 else x for x in table["map"]]}
     differences = None
     if options.other is not None:
-        resampling = replace(options.resampling, n_resamples=min(options.resampling.n_resamples, _RESAMPLES))
-        how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(resampling)}
+        how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.fewer_resamples)}
         values = tuple(x.per_slice(slices)["map"] for x in (metric, options.other))
         differences = ClassDifferences(
             table["slice"],
