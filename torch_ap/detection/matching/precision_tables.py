@@ -8,7 +8,7 @@ of the pairs whose recall reaches this level but not the next; then a running ma
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -70,23 +70,24 @@ def precision_tables(
         areas: the indices of the area ranges.
         scores: whether the tables contain scores.
     """
-    relevant = matches.relevant[list(areas)]
-    present, (ordered, places) = relevant > 0, levels.sort()
+    relevant, places = native(matches.relevant)[list(areas)], native(levels).argsort()
+    present, ordered = relevant > 0, native(levels)[places]
     if not scores and _are_few(matches):
-        table, hits = _fill_few(matches, areas, relevant.numpy(), ordered.numpy())
+        table, hits = _fill_few(matches, areas, relevant, ordered)
         tables = [table]
     else:
-        pairs, m = _pairs(matches, areas, present), relevant[present]
+        pairs, m, ordered = _pairs(matches, areas, present), arrays.tensor(relevant[present]), arrays.tensor(ordered)
         shape = len(pairs.added), len(levels) + 1, len(m)
         tables = [levels.new_zeros(shape), *([levels.new_full(shape, -torch.inf)] if scores else [])]
         hits = _fill(tables, pairs, m, ordered)
         for table in tables:
             _raise_to_later_levels(table)
     size, columns = present.sum(1).tolist(), []
+    are_ascending = bool((native(ordered) == native(levels)).all())
     for table in tables:
-        kept = table[:, 1:] if torch.equal(ordered, levels) else table.index_select(1, places.argsort() + 1)
-        columns.append(torch.split(kept, size, 2))
-    columns.insert(1, torch.split(hits, size, 1))
+        kept = table[:, 1:] if are_ascending else table.index_select(1, arrays.tensor(places.argsort() + 1))
+        columns.append(kept.split_with_sizes(size, 2))
+    columns.insert(1, hits.split_with_sizes(size, 1))
     return [PrecisionTable(*parts) for parts in zip(*columns, strict=True)]
 
 
@@ -200,13 +201,13 @@ def _cells(m: Tensor, levels: Tensor) -> tuple[Tensor, Tensor]:
     return offsets[:-1], reached.mul_(len(m)).add_(ranking)
 
 
-def _pairs(matches: Matches, areas: Sequence[int], present: Tensor) -> _Pairs:
-    """Return the pairs of area ranges; ``present`` (A', K) flags the categories with ground truths."""
+def _pairs(matches: Matches, areas: Sequence[int], present: Any) -> _Pairs:
+    """Return the pairs of area ranges; native ``present`` (A', K) flags the categories with ground truths."""
     ranked_category, at = native(matches.ranked.category), native(matches.at)
     matched, true_positive = native(matches.matched), native(matches.true_positive)
     category = arrays.take(ranked_category, at)
     first = arrays.below(ranked_category, arrays.arange_like(matches.categories, category))
-    present, xp, columns = native(present), arrays.namespace(at), []
+    xp, columns = arrays.namespace(at), []
     number = (present.reshape(-1).cumsum(0) - 1).reshape(present.shape)
     for area, here, ranking in zip(areas, present, number, strict=True):
         inside = native(matches.inside)[area]
