@@ -259,7 +259,7 @@ def print_tables(parts: Sequence[str], threads: int, rounds: int, quick: bool, e
         "errors": lambda: detection_errors.print_tables(sizes if quick else [50, *sizes], rounds),
         "slices": lambda: detection_slices.print_tables(*((50, 10) if quick else (5000, 300)), rounds),
         "weak": lambda: detection_weak.print_table([20, 100] if quick else [20, 100, 1000, 5000], rounds),
-        "few": lambda: detection_small.print_table(timer, quick=quick),
+        "few": lambda: detection_small.print_table(timer, partial(timer, calls=1 if quick else 20), quick=quick),
         "batch": lambda: detection_small.print_batches(partial(timer, calls=1 if quick else 50)),
         "command": lambda: detection_small.print_command(50 if quick else 5000, 1 if quick else rounds),
         "memory": lambda: print_memory(50 if quick else 5000),

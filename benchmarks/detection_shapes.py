@@ -56,22 +56,24 @@ def rotated_boxes(images: int) -> tuple[Packed, Packed]:
     return sides[0], sides[1]
 
 
-def mask_images(scenes: Scenes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return uneven ellipses in boxes like COCO's, as compressed run-length codes, in lists of dicts."""
+def mask_images(
+    scenes: Scenes, height_of_image: int = int(HEIGHT), width_of_image: int = int(WIDTH)
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return uneven ellipses in the boxes, as compressed run-length codes, in lists of dicts."""
     encode = importlib.import_module("pycocotools.mask").frPyObjects
     r = np.random.default_rng(0)
 
     def codes(boxes: Tensor) -> list[Any]:
         out = []
         for x, y, width, height in boxes.double().tolist():
-            first, last = max(int(x), 0), min(math.ceil(x + width), int(WIDTH))
+            first, last = max(int(x), 0), min(math.ceil(x + width), width_of_image)
             column = np.arange(first, max(last, first + 1))
             half = np.sqrt(np.maximum(1 - (2 * (column + 0.5 - first) / len(column) - 1) ** 2, 0.02)) * height / 2
             low, high = (y + height / 2 + sign * half * r.normal(1, 0.03, len(half)) for sign in (-1, 1))
-            low = low.round().clip(0, HEIGHT - 1)
-            ends = np.stack([low, high.round().clip(low + 1, HEIGHT)], 1) + column[:, None] * HEIGHT
-            runs = np.diff(ends.flatten(), prepend=0, append=WIDTH * HEIGHT).astype(int).tolist()
-            size = [int(HEIGHT), int(WIDTH)]
+            low = low.round().clip(0, height_of_image - 1)
+            ends = np.stack([low, high.round().clip(low + 1, height_of_image)], 1) + column[:, None] * height_of_image
+            runs = np.diff(ends.flatten(), prepend=0, append=width_of_image * height_of_image).astype(int).tolist()
+            size = [height_of_image, width_of_image]
             out.append(encode({"size": size, "counts": runs}, *size))
         return out
 

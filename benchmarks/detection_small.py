@@ -11,21 +11,26 @@ import textwrap
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torchmetrics import Metric
 
-from benchmarks.detection_peers import box_annotations
+from benchmarks.detection_peers import box_annotations, mask_annotations
 from benchmarks.detection_scenes import Scenes, like_coco
-from benchmarks.detection_weak import weak
+from benchmarks.detection_shapes import Lists, mask_images
+from benchmarks.detection_weak import displaced, weak
 from benchmarks.timing import Timer, print_head, print_peer_head, print_peer_row, print_row
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.curves import coco_counts
 from torch_ap.detection.functions import coco_mean_average_precision
 
 BATCH = 50
-NAMES = ["function", "hotcoco", "hotcoco, from dicts"]
+NAMES = ["function", "bare reads", "hotcoco", "hotcoco, from dicts"]
+SIDE = 4096  # pixels of large masks
 _SCRIPTS = {
     "import torch": "import torch",
     "torch-ap coco": """
@@ -68,12 +73,31 @@ def few_boxes(images: int, detections: float, truths: float) -> Scenes:
     return Scenes(preds, target)
 
 
-def _update_and_compute(scenes: Scenes) -> Callable[[], Any]:
-    """Return an epoch of updates with 50 images from lists of dicts without areas and crowds, and compute."""
-    plain = {key: column for key, column in scenes.target.items() if key not in ("area", "iscrowd")}
-    preds, target = Scenes(scenes.preds, plain).lists()
-    metric = MeanAveragePrecision("xywh")
-    metric.warn_on_many_detections = False
+class BareReads(Metric):
+    """The reads of the tensors of all images in a class of torchmetrics, which no metric of Python can leave out."""
+
+    columns: list[Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("columns", [], dist_reduce_fx="cat")
+
+    def update(self, preds: Lists, target: Lists) -> None:
+        """Read types, sizes and dtypes, and concatenate."""
+        for images in (preds, target):
+            for key in images[0]:
+                values = [image[key] for image in images]
+                if {Tensor} == set(map(type, values)) and len(set(map(attrgetter("dtype"), values))) == 1:
+                    list(map(Tensor.numel, values))
+                    self.columns.append(torch.cat(values))
+
+    def compute(self) -> dict[int, Tensor]:
+        """Return as many numbers as the metric."""
+        return dict(enumerate(torch.zeros(17).unbind()))
+
+
+def _updates(metric: Any, preds: Lists, target: Lists) -> Callable[[], Any]:
+    """Return an epoch of updates with 50 images, and compute."""
 
     def run() -> None:
         metric.reset()
@@ -84,10 +108,23 @@ def _update_and_compute(scenes: Scenes) -> Callable[[], Any]:
     return run
 
 
-def _hotcoco(scenes: Scenes) -> dict[str, Callable[[], Any]]:
+def _box_contenders(scenes: Scenes) -> dict[str, Callable[[], Any]]:
+    """Return updates with lists of dicts without areas and crowds, and the function of packed images."""
+    plain = {key: column for key, column in scenes.target.items() if key not in ("area", "iscrowd")}
+    lists = Scenes(scenes.preds, plain).lists()
+    metric = MeanAveragePrecision("xywh")
+    metric.warn_on_many_detections = False
+    return {
+        "torch_ap": _updates(metric, *lists),
+        NAMES[0]: partial(coco_mean_average_precision, scenes.preds, scenes.target, "xywh"),
+        NAMES[1]: _updates(BareReads(), *lists),
+    }
+
+
+def _hotcoco(data_set: tuple[dict[str, Any], list[dict[str, Any]]], kind: str = "bbox") -> dict[str, Callable[[], Any]]:
     """Return the evaluation of loaded data, and the evaluation with the loading of dicts."""
     package = importlib.import_module("hotcoco")
-    truths, found = box_annotations(scenes)
+    truths, found = data_set
 
     def load() -> tuple[Any, Any]:
         data = package.COCO(truths)
@@ -95,32 +132,54 @@ def _hotcoco(scenes: Scenes) -> dict[str, Callable[[], Any]]:
 
     def evaluate(data: tuple[Any, Any]) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            package.COCOeval(*data, "bbox").run()
+            package.COCOeval(*data, kind).run()
 
     loaded = load()
-    return {NAMES[1]: lambda: evaluate(loaded), NAMES[2]: lambda: evaluate(load())}
+    return {NAMES[2]: lambda: evaluate(loaded), NAMES[3]: lambda: evaluate(load())}
 
 
-def print_table(timer: Timer, *, quick: bool) -> None:
-    """Print the time of updates with lists of dicts and compute, of the function of packed images, and of hotcoco."""
-    names = NAMES if find_spec("hotcoco") else NAMES[:1]
+def print_table(timer: Timer, timer_of_short: Timer, *, quick: bool) -> None:
+    """Print the time of updates with lists of dicts and compute, of the function of packed images, and of hotcoco.
+
+    Args:
+        timer: for many images.
+        timer_of_short: for a few images; it times several calls together.
+        quick: whether to use small sizes.
+    """
+    names = NAMES if find_spec("hotcoco") else NAMES[:2]
     print_peer_head("Few boxes: updates and compute", "images", names)
     many = 100 if quick else 100_000
     sets = {
         "1, with 5 detections and 2 ground truths": few_boxes(1, 5, 2),
         "1 like COCO's": like_coco(1, seed=3),
+        "1 like COCO's, weak detector": displaced(like_coco(1, seed=3)),
         "16 like COCO's": like_coco(16, seed=1),
         f"{many // 20:,}, a tenth of them with a detection": few_boxes(many // 20, 0.1, 1),
         f"{many // 10:,} with one box": few_boxes(many // 10, 1, 1),
         f"{many:,} with one box": few_boxes(many, 1, 1),
     }
     for what, scenes in sets.items():
-        contenders: dict[str, Callable[[], Any]] = {
-            "torch_ap": _update_and_compute(scenes),
-            NAMES[0]: partial(coco_mean_average_precision, scenes.preds, scenes.target, "xywh"),
-        }
-        contenders |= _hotcoco(scenes) if len(names) > 1 else {}
-        print_peer_row(what, timer(contenders), names)
+        contenders = _box_contenders(scenes)
+        contenders |= _hotcoco(box_annotations(scenes)) if len(names) > 2 else {}
+        chosen = timer if len(scenes.preds["counts"]) > BATCH else timer_of_short
+        print_peer_row(what, chosen(contenders), names)
+    if find_spec("pycocotools"):
+        _print_masks(timer_of_short, names)
+
+
+def _print_masks(timer: Timer, names: list[str]) -> None:
+    """Print the row of one image with 16 large masks, from run-length codes."""
+    scenes = few_boxes(1, 8, 8)
+    for side in (scenes.preds, scenes.target):
+        side["boxes"] = (side["boxes"] * SIDE / 260).double()
+    preds, target = mask_images(scenes, SIDE, SIDE)
+    contenders: dict[str, Callable[[], Any]] = {
+        "torch_ap": _updates(MeanAveragePrecision(iou_type="segm"), preds, target),
+        NAMES[0]: partial(coco_mean_average_precision, preds, target, iou_type="segm"),
+    }
+    if len(names) > 2:
+        contenders |= _hotcoco(mask_annotations(preds, target), "segm")
+    print_peer_row(f"1 with 16 masks of {SIDE:,} by {SIDE:,} pixels", timer(contenders), names)
 
 
 def print_batches(timer: Timer) -> None:

@@ -55,6 +55,8 @@ TABLES = (
     Table("crowded", (*_DETECTION, "density"), "From images in memory to the numbers", _COCO),
     Table("lvis", (*_DETECTION, "lvis"), "LVIS of 1,203 classes", (*_COCO, "torch_ap/detection/rules/lvis.py")),
     Table("errors", (*_DETECTION, "errors"), "Errors of images in memory", (*_COCO, "torch_ap/detection/errors")),
+    Table("few-boxes", (*_DETECTION, "few"), "Few boxes: updates and compute", _COCO),
+    Table("weak", (*_DETECTION, "weak"), "The first `compute` of weak detectors", _COCO),
     Table("report", ("report",), "A page of a detector", (*_COCO, "torch_ap/reports", "torch_ap/plot")),
     Table(
         "intervals", ("inference",), "Interval of one ranking, as a multiple of its AP", (*_SORTS, "torch_ap/inference")
