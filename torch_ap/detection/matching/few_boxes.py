@@ -96,8 +96,7 @@ def match(
     detection, truth, iou, matched, counted = zip(*pairs, strict=True) if pairs else ((), (), (), (), ())
     group = [groups[row] for row in rows]
     by_group = [*chain.from_iterable(members[x] for x in sorted(members))]
-    columns_of_ranked = _integers(rows, [x % categories for x in group], group, places, by_group)
-    kept, *ranked = columns_of_ranked
+    kept, *ranked = _integers(rows, [x % categories for x in group], group, places, by_group)
     at, truth_of_pair = _integers(detection, truth)
     bits = _integers(matched, counted)
     truth_index, truth_group = _integers(truth_rows, [truth_groups[row] for row in truth_rows])
