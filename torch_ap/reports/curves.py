@@ -1,7 +1,7 @@
 """Sections on curves: pictures, the curves as numbers, and operating points."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_ap import plot
 from torch_ap.curves import Curve
 from torch_ap.inference import OperatingPoint
+from torch_ap.plot import style
 from torch_ap.plot.bars import Bar
 from torch_ap.plot.given import with_kind
 from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table
@@ -88,9 +89,8 @@ def class_sections(
         confusions: as for :func:`torch_ap.reports.thresholds.threshold_widget`.
     """
     title = f"{units[0].upper()}{units[1:]}"
-    means = {
-        name: _mean(rows.get(name) for rows in class_bars.values()) for rows in class_bars.values() for name in rows
-    }
+    every = dict.fromkeys(name for rows in class_bars.values() for name in rows)
+    means = {name: style.mean(rows[name].value for rows in class_bars.values() if name in rows) for name in every}
     names = sorted(means, key=lambda name: (math.isnan(means[name]), means[name]))
     places = {name: place for place, name in enumerate(next(iter(class_bars.values())))}
     drawing = bars(
@@ -112,12 +112,6 @@ def class_sections(
         (8.4 if len(curves) > _MAX_INSIDE else 6.4, 4.2),
     )
     return [Section(title, [drawing, threshold_widget(cuts, [picture], options, confusions)])]
-
-
-def _mean(found: Iterable[Bar | None]) -> float:
-    """Return the mean of the values of some bars; NaN without any."""
-    values = [x.value for x in found if x is not None and not math.isnan(x.value)]
-    return math.fsum(values) / len(values) if values else NAN
 
 
 def best_f1(curve: Curve) -> list[Cell]:
