@@ -116,21 +116,23 @@ def _means(convention: Any, deepest: int) -> Mapping[str, Callable[[HitCurve], T
     """Return precision and recall at ranks, and interpolated precision at recall levels, as measures by name."""
     ties = convention.ties or "grouped"
 
-    def at_rank(ratio: str, k: int, curve: HitCurve) -> Tensor:
+    def ratio_at_rank(ratio: str, k: int, curve: HitCurve) -> Tensor:
         values: Tensor = getattr(counts_at_rank(curve, k, ties=ties), ratio)
         return torch.where(curve.m > 0, values, torch.nan)
 
-    def at_level(place: int, curve: HitCurve) -> Tensor:
+    def precision_at_level(place: int, curve: HitCurve) -> Tensor:
         levels = interpolation.recall_levels("11-point", curve.m.device)
         return interpolated_precision(curve, levels, convention)[:, place]
 
     ranks = {
-        f"{ratio} at {k}": partial(at_rank, ratio, k)
+        f"{ratio} at {k}": partial(ratio_at_rank, ratio, k)
         for ratio in ("precision", "recall")
         for k in _RANKS
         if k <= deepest
     }
-    return ranks | {f"precision at recall {level:.1f}": partial(at_level, x) for x, level in enumerate(_LEVELS)}
+    return ranks | {
+        f"precision at recall {level:.1f}": partial(precision_at_level, x) for x, level in enumerate(_LEVELS)
+    }
 
 
 def _curve(metric: QueryMetric) -> QueryCurve:

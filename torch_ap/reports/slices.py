@@ -1,4 +1,4 @@
-"""Slices of the images of a detector: thirds by the number, size and shape of their objects, and those of the user."""
+"""Slices of the images of a detector: thirds by the number, size and shape of their objects, and slices of the user."""
 
 from typing import Any
 
