@@ -63,24 +63,31 @@ def print_one_ranking(sizes: list[int], rounds: int) -> None:
 
 
 def print_columns(columns: list[int], rounds: int) -> None:
-    """Print the time of the functions for one ranking per column."""
-    print_peer_head("50,000 items, one ranking per column", "task, columns", PEERS)
+    """Print the time of the functions for one ranking per column, and of the sort of each column alone."""
+    names = [*PEERS, "np.sort of each column"]
+    print_peer_head("50,000 items, one ranking per column", "task, columns", names)
     for width in columns:
         preds, target = scores((50_000, width), 0.02)
         classes = torch.randint(width, (50_000,))
-        multilabel = {
+        multilabel: dict[str, Callable[[], object]] = {
             "torch_ap": partial(functional.multilabel_average_precision, preds, target, width),
             "torchmetrics": partial(torchmetrics.multilabel_average_precision, preds, target, width),
             "scikit-learn": partial(average_precision_score, target.numpy(), preds.numpy()),
             "torcheval": partial(torcheval.multilabel_auprc, preds, target, num_labels=width),
         }
-        multiclass = {
+        multiclass: dict[str, Callable[[], object]] = {
             "torch_ap": partial(functional.multiclass_average_precision, preds, classes, width),
             "torchmetrics": partial(torchmetrics.multiclass_average_precision, preds, classes, width),
             "torcheval": partial(torcheval.multiclass_auprc, preds, classes, num_classes=width),
         }
-        print_peer_row(f"multilabel, {width}", time_in_turns(multilabel, rounds), PEERS)
-        print_peer_row(f"multiclass, {width}", time_in_turns(multiclass, rounds), PEERS)
+        for task, contenders in (("multilabel", multilabel), ("multiclass", multiclass)):
+            contenders[names[-1]] = partial(sort_columns, preds)
+            print_peer_row(f"{task}, {width}", time_in_turns(contenders, rounds), names)
+
+
+def sort_columns(preds: Tensor) -> None:
+    """Sort each column, without indices."""
+    preds.t().contiguous().numpy().sort(1)
 
 
 def print_updates(rounds: int) -> None:

@@ -177,3 +177,32 @@ def test_more_relevant_than_ranked():
     )
     assert curve.m.tolist() == [3, 4]
     assert curve.hits_seen.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_buckets_of_any_scores(dtype, monkeypatch, generator):
+    """Buckets are coarse, so that many scores share one; equal and infinite scores, zeros of both signs, any scale."""
+    normal = torch.randn(3, 500, generator=generator, dtype=dtype)
+    limits = torch.finfo(dtype)
+    special = torch.tensor([torch.inf, -torch.inf, 0.0, -0.0, limits.tiny, limits.max, limits.min, 1.0], dtype=dtype)
+    tables = {
+        "normal": normal,
+        "logarithmic": torch.exp(5 * normal),
+        "few distinct": normal.round(),
+        "equal": torch.full_like(normal, -2.5),
+        "subnormal": normal * limits.tiny * 1e-3,
+        "near the limits": normal.clamp(-1, 1) * limits.max,
+        "special": special[torch.randint(len(special), normal.shape, generator=generator)],
+    }
+    relevant = torch.rand(normal.shape, generator=generator) < 0.05
+    for name, table in tables.items():
+        expected = many_rankings.from_table(table, relevant)
+        with monkeypatch.context() as patch:
+            patch.setattr(many_rankings, "_LONG_ROW", 1)
+            patch.setattr(many_rankings, "_FEW_HITS", 1)
+            for buckets in (4, 1 << 11):
+                patch.setattr(many_rankings, "_MIN_BUCKETS", buckets)
+                patch.setattr(many_rankings, "_MAX_BUCKETS", buckets)
+                found = many_rankings.from_table(table, relevant)
+                assert same(found, expected), (name, buckets)
+                check(table.flatten(), relevant.flatten(), [500] * 3, found)

@@ -156,7 +156,7 @@ def from_rows(
 
 _PACKED_ITEMS, _PACKED_SHARE = 1 << 15, 1 / 8  # from these numbers of items and share of hits on, packing is faster
 _SAMPLED_A_THREAD = 1 << 10  # keys that determine the ranges of the threads
-ITEMS_A_BLOCK = 1 << 24  # items in a block of columns that is transposed in one step
+ITEMS_A_BLOCK = 1 << 22  # items in a block of columns that is transposed in one step; larger memory is not reused
 _LONG_COLUMN, _LONG_WIDE_COLUMN = 1 << 16, 1 << 11  # items; for scores of at most 32 bits, and of more
 
 

@@ -3,6 +3,7 @@
 | rankings | algorithm |
 |---|---|
 | concatenated, of similar length, as rows; more hits than rows, at most 32 bits | *packed*: sorted as hit keys |
+| long rows of floats with few hits | *bucketed*: only scores near a hit score are sorted, the others are counted |
 | other rows, with at most one hit score each | *compared*: every score is compared with it, no sort |
 | other rows | *searched*: scores are sorted alone, and one binary search finds all hits |
 | in any order, scores of at most 32 bits | *packed*, with the number of the ranking in the same int64 |
@@ -10,10 +11,13 @@
 Only counts leave this module, so all algorithms give bit-identical curves.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core.base import arrays
 from torch_ap.core.ranking import few_items, order, segments, tie_groups
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
@@ -22,6 +26,10 @@ _ITEMS_A_BLOCK = 1 << 17  # items of a block that stay in cache
 _COMPARED = 1 << 13  # comparisons that take less time than a sort and a search
 _PACKED_BITS = 33  # of a wide hit key
 _MOST_PADDING = 2  # items of padded rows per item
+_LONG_ROW, _FEW_HITS = 1 << 13, 1 / 16  # items from which, and share of hits up to which, buckets are faster than sorts
+_MIN_BUCKETS, _MAX_BUCKETS = 1 << 11, 1 << 14  # more buckets leave the cache
+_BUCKETS_A_HIT = 16
+_SAMPLE = 1 << 10  # scores that determine the scale of the buckets
 
 
 def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | None = None) -> HitCurve | None:
@@ -40,7 +48,7 @@ def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | Non
         return None
     values, flags = order.sortable(scores).numpy(), relevant.numpy()
     table = _as_rows(values, lengths, width, values.min() if len(values) else 0)
-    if _is_packed(values, flags, len(lengths)):
+    if _is_packed(table, flags):
         return _curves_by_packing(table, _as_rows(flags, lengths, width, False), lengths, scores.dtype, m)
     places = flags.nonzero()[0]
     row = places // max(width, 1) if table.size == len(values) else bounds.searchsorted(places, "right") - 1
@@ -62,7 +70,7 @@ def from_table(scores: Tensor, relevant: Tensor, lengths: Array | None = None) -
             return curve
         lengths = np.full(len(scores), scores.shape[1], np.int64)
     table, flags = order.sortable(scores).numpy(), relevant.numpy()
-    if _is_packed(table, flags, len(table)):
+    if _is_packed(table, flags):
         return _curves_by_packing(table, flags, lengths, scores.dtype)
     places = flags.ravel().nonzero()[0]
     row = places // max(table.shape[1], 1)
@@ -86,8 +94,14 @@ def from_any_order(
     return tie_groups.curve_from_groups(*groups[:3], groups.counts, score, lengths.numpy(), m)
 
 
-def _is_packed(values: Array, flags: Array, rankings: int) -> bool:
-    return bool(values.dtype.itemsize <= order.KEYED_BYTES and np.count_nonzero(flags) > rankings)
+def _is_packed(table: Array, flags: Array) -> bool:
+    hits = int(np.count_nonzero(flags))
+    return bool(table.dtype.itemsize <= order.KEYED_BYTES and hits > len(table) and not _is_bucketed(table, hits))
+
+
+def _is_bucketed(table: Array, hits: int) -> bool:
+    """Return whether sorting only the scores near the hit scores is faster."""
+    return table.shape[1] >= _LONG_ROW and table.dtype.kind == "f" and hits <= table.size * _FEW_HITS
 
 
 def _curves_by_packing(
@@ -111,6 +125,8 @@ def _curves_by_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array
     """
     groups = tie_groups.group_hits(hit_scores, torch.from_numpy(row), len(lengths))
     search = _count_by_comparing if groups.counts.max(initial=0) <= 1 else _count_by_searching
+    if search is _count_by_searching and _is_bucketed(table, len(groups.hits)):
+        search = _count_by_buckets
     above, cumulative = search(table, order.sortable(groups.score).numpy(), groups.counts)
     return _curve(table, groups.hits, above, cumulative, groups.counts, groups.score, lengths, m)
 
@@ -233,6 +249,59 @@ def _count_by_searching(table: Array, wanted: Array, counts: Array) -> tuple[Arr
 
     order.run_in_threads(work, _blocks(table), order.workers(table.size))
     return above, cumulative
+
+
+def _count_by_buckets(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
+    """Count as :func:`_count_by_searching`, but sort only the scores in buckets that contain a wanted score.
+
+    Buckets have equal widths on a scale of scores, or of their keys if a sample spreads over more buckets there, as
+    probabilities of many classes do. Rounding never changes the order of two scores, so all counts are exact.
+    """
+    above, cumulative = np.empty((2, len(wanted)), np.int64)
+    offsets = segments.from_counts(counts)
+    sample = table.ravel()[:: max(1, table.size // _SAMPLE)]
+    spread = [len(np.unique(_bucket_scale(x, _SAMPLE)(x))) for x in (sample, _keys_as_floats(sample))]
+    as_floats = _keys_as_floats if spread[1] > spread[0] else np.asarray
+
+    def work(rows: slice) -> None:
+        for row in range(rows.start, rows.stop):
+            entries = slice(offsets[row], offsets[row + 1])
+            counted = _count_in_buckets(table[row], wanted[entries][::-1], as_floats)
+            above[entries], cumulative[entries] = (x[::-1] for x in counted)
+
+    order.run_in_threads(work, _blocks(table), order.workers(table.size))
+    return above, cumulative
+
+
+def _count_in_buckets(row: Array, wanted: Array, as_floats: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Count the scores above each of the ascending wanted scores of the row, and at or above it."""
+    size = min(max(_MIN_BUCKETS, _BUCKETS_A_HIT * len(wanted)), _MAX_BUCKETS)
+    values = as_floats(row)
+    bucket_of = _bucket_scale(values, size)
+    bucket, wanted_bucket = bucket_of(values), bucket_of(as_floats(wanted))
+    is_wanted = np.zeros(size, bool)
+    is_wanted[wanted_bucket] = True
+    chosen = order.sort_in_place(row[is_wanted.take(bucket)])
+    others = np.bincount(bucket, minlength=size)
+    others[is_wanted] = 0
+    others_below = others.cumsum().take(wanted_bucket)
+    below, at_or_below = order.equal_range(chosen, wanted)
+    return len(row) - others_below - at_or_below, len(row) - others_below - below
+
+
+def _keys_as_floats(scores: Array) -> Array:
+    """Return floats whose order is never opposite to the order of the scores, about proportional to logarithms."""
+    return order.array_keys(scores).astype(np.float32)
+
+
+@arrays.quiet
+def _bucket_scale(values: Array, size: int) -> Callable[[Array], Array]:
+    """Return the function from values to buckets of equal width; one bucket if the range is infinite or empty."""
+    low = values.min(initial=np.inf)
+    scale = (size - 1) / (values.max(initial=-np.inf) - low)
+    if not 0 < scale < np.inf:
+        return lambda x: np.zeros(len(x), np.intp)
+    return lambda x: ((x - low) * scale).astype(np.intp)
 
 
 def _equal_range_in_rows(ascending: Array, start: Array, wanted: Array) -> tuple[Array, Array]:
