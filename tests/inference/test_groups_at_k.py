@@ -19,7 +19,7 @@ from torch_ap.core.ranking.builders import from_scores
 from torch_ap.inference import average_precision_at_k_interval, compare_rankings_at_k, groups_at_k
 from torch_ap.inference.comparison_at_k import TopSettings
 from torch_ap.inference.groups import Groups
-from torch_ap.inference.groups_at_k import without_each_group_at_k
+from torch_ap.inference.groups_at_k import values_without_groups_at_k
 from torch_ap.inference.resampling import Resampling
 
 
@@ -43,7 +43,7 @@ def test_values_without_each_group_equal_explicit_deletion(options):
         scores, target = ranked(90, 0.3, seed=seed)
         ids = torch.randint(12, (90,), generator=torch.Generator().manual_seed(seed)) * 10**9
         arguments = from_scores(scores, target == 1), scores, target == 1, Groups.from_ids(ids), k
-        found = without_each_group_at_k(*arguments, measure_of(**options))
+        found = values_without_groups_at_k(*arguments, measure_of(**options))
         torch.testing.assert_close(found, explicit_values(scores, target, ids, k, **options), rtol=1e-12, atol=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_tied_scores_and_blocks_of_groups(dtype, monkeypatch):
     wanted = [measure(from_scores(scores[ids != x], target[ids != x] == 1), 0.25) for x in range(9)]
     for block in (1 << 22, 1):
         monkeypatch.setattr(groups_at_k, "_NUMBERS_PER_BLOCK", block)
-        torch.testing.assert_close(without_each_group_at_k(*arguments), torch.cat(wanted))
+        torch.testing.assert_close(values_without_groups_at_k(*arguments), torch.cat(wanted))
 
 
 @each("denominator", DENOMINATORS)

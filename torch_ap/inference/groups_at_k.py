@@ -25,7 +25,7 @@ METHOD = "jackknife"
 _NUMBERS_PER_BLOCK = 1 << 22  # counts of the items of some groups, by place
 
 
-def without_each_group_at_k(
+def values_without_groups_at_k(
     curve: HitCurve,
     scores: Tensor,
     relevant: Tensor,
@@ -37,7 +37,7 @@ def without_each_group_at_k(
 
     Args:
         curve: the unweighted ranking, with a threshold per tie group.
-        scores: (N,) scores from which the curve was made.
+        scores: (N,) scores of the items of the curve.
         relevant: (N,) bool.
         groups: groups of the N items.
         k: rank of the cut.
@@ -72,15 +72,15 @@ def grouped_interval_at_k(
 
     Args:
         curve: the unweighted ranking, with a threshold per tie group.
-        scores: (N,) scores from which the curve was made.
+        scores: (N,) scores of the items of the curve.
         relevant: (N,) bool.
         ids: (N,) int64 group of each item.
         k: rank of the cut.
-        measure: as for :func:`without_each_group_at_k`.
+        measure: as for :func:`values_without_groups_at_k`.
         confidence_level: nominal coverage.
     """
     groups = combined_groups(ids)
-    values = without_each_group_at_k(curve, scores, relevant, groups, k, measure)
+    values = values_without_groups_at_k(curve, scores, relevant, groups, k, measure)
     hits = groups.hits(relevant)
     df = hits.new_tensor([groups.degrees_of_freedom(hits)])
     estimate = measure(curve, k / len(scores))
