@@ -40,6 +40,15 @@ def test_a_lookup_is_a_search(draw, ends, generator):
         assert torch.equal(found(given_scores), searched(known, given_scores))
 
 
+@each("draw", DRAWN)
+def test_scores_of_one_dtype_are_counted_by_both(draw, generator):
+    ascending = draw(300, generator).unique()
+    for count in (10, bins.MIN_SCORES):
+        scores = torch.cat([draw(count, generator), ascending])
+        wanted = (ascending[:, None] <= scores).sum(0)
+        assert torch.equal(bins.count_reached(scores, ascending).long(), wanted)
+
+
 NUMBERS = st.floats(allow_nan=False) | st.floats(allow_nan=False, width=32) | st.sampled_from([0.0, -0.0, INF, -INF])
 
 

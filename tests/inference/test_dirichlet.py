@@ -10,8 +10,9 @@ from tests.support.tolerances import DOZENS_OF_TERMS
 from torch_ap import Convention
 from torch_ap.core.measures import top_share
 from torch_ap.core.measures.counts import counts_at_rank
-from torch_ap.core.ranking import builders
+from torch_ap.core.ranking import builders, hit_curve
 from torch_ap.inference import dirichlet
+from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.resampling import Resampling, generators
 
 DENOMINATORS = ("min", "relevant", "found")
@@ -49,6 +50,15 @@ def drawn(generator, n, few_scores=True):
     target = (torch.rand(n, generator=generator) < 0.4).long()
     target[torch.randint(n, (), generator=generator)] = 1
     return scores, target
+
+
+def test_items_of_a_cut_ranking_are_all_items():
+    generator = torch.Generator().manual_seed(0)
+    scores, relevant = torch.randn(500, generator=generator), torch.rand(500, generator=generator) < 0.3
+    cut = hit_curve.top(builders.from_scores(scores, relevant), 40)
+    items = WeightedItems.from_curve(cut)
+    assert items.entries < int(relevant.sum())
+    assert (items.counts.sum(), items.counts[: items.entries + 1].sum()) == (500, int(relevant.sum()))
 
 
 def test_measures_of_weighted_items_by_definition():

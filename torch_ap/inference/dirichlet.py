@@ -69,10 +69,10 @@ class WeightedItems:
 
     @classmethod
     def from_curve(cls, curve: HitCurve) -> "WeightedItems":
-        """Return the items of one ranking without weights."""
+        """Return the items of one ranking without weights; hits below its entries count as never retrieved."""
         between, below = count_misses(curve)
         tied = curve.items - curve.hits
-        counts = [curve.hits, curve.m - curve.hits_seen, between - tied, below]
+        counts = [curve.hits, curve.m - curve.total(curve.hits), between - tied, below]
         counts += [tied] if bool((tied > 0).any()) else []
         cells = torch.cat(counts).cpu().numpy()
         return cls(cells, np.ones(len(cells)), np.arange(len(cells)), len(curve.hits), len(cells))
