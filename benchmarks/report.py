@@ -1,4 +1,4 @@
-"""Time of a page of a detector beyond the import of torch, torchmetrics and matplotlib, and its size.
+"""Time of a page of a good or weak detector beyond the import of torch, torchmetrics and matplotlib, and its size.
 
     python -m benchmarks.report
 
@@ -15,30 +15,32 @@ _CODE = """
 import sys, tempfile, time
 import torch, torchmetrics, matplotlib.figure
 from benchmarks.detection_scenes import like_coco
-scenes = like_coco({images})
-start = time.perf_counter()
+from benchmarks.detection_weak import displaced, weak
+scenes = {{"good": lambda x: x, "displaced": displaced, "at random places": weak}}["{kind}"](like_coco({images}))
+start, processor = time.perf_counter(), time.process_time()
 from torch_ap import MeanAveragePrecision, report
 metric = MeanAveragePrecision("xywh")
 metric.warn_on_many_detections = False
 metric.update(scenes.preds, scenes.target)
 with tempfile.TemporaryDirectory() as folder:
     size = report(metric, folder + "/page.html").stat().st_size
-print(time.perf_counter() - start, size)
+print(time.perf_counter() - start, time.process_time() - processor, size)
 """
+_KINDS = ("good", "displaced", "at random places")
 
 
 def print_table(sizes: list[int], rounds: int) -> None:
-    """Print the minimum time and the size of a page of each number of images."""
-    print_head("A page of a detector", "images", "wall time, s", "size, MB")
+    """Print the minimum times and the size of a page of each number of images and kind of detections."""
+    print_head("A page of a detector", "images", "detections", "wall time, s", "processor time, s", "size, MB")
     for images in sizes:
-        runs = [
-            subprocess.run(
-                [sys.executable, "-c", _CODE.format(images=images)], check=True, stdout=subprocess.PIPE, text=True
-            ).stdout.split()
-            for _ in range(rounds)
-        ]
-        seconds, size = min((float(x), int(y)) for x, y in runs)
-        print_row(f"{images:,}", f"{seconds:.2g}", f"{size / 1e6:.2f}")
+        for kind in _KINDS:
+            code = _CODE.format(images=images, kind=kind)
+            runs = [
+                subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
+                for _ in range(rounds)
+            ]
+            wall, processor, size = map(min, zip(*(map(float, x.split()) for x in runs), strict=True))
+            print_row(f"{images:,}", kind, f"{wall:.2g}", f"{processor:.2g}", f"{size / 1e6:.2f}")
 
 
 def main() -> None:

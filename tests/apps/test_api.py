@@ -302,6 +302,7 @@ def test_every_tuple_of_functional_is_on_the_page():
         functional.QueryCurve,
         functional.EmbeddingRetrieval,
         functional.Recommendation,
+        inference.SuspiciousLabels,
     }
     assert others == {Tensor, tuple[Tensor, Tensor, Tensor], dict[str, Any], dict[str, Tensor], *records}
     assert functional.Counts.__dataclass_params__.frozen

@@ -138,16 +138,30 @@ def test_images_are_embedded_once_and_missing_files_are_named(tmp_path):
     assert 'viewBox="0 0 320 160"' in page, "the size of the file"
 
 
-def test_thumbnails_stay_in_their_budget(tmp_path):
+@each("budget", [40_000, 600_000, 10_000_000])
+def test_thumbnails_stay_in_their_budget(budget, tmp_path):
     noise = torch.randint(256, (300, 400, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     Image.fromarray(noise.numpy()).save(tmp_path / "noise.png")
-    found = Thumbnails(dict.fromkeys(range(250), tmp_path / "noise.png"))
-    assert found.size(0) == (400, 300)
-    assert 1_000 < len(found.definitions()) < 4 / 3 * 1_200_000 / 250 + 300
+    found = Thumbnails(dict.fromkeys(range(50), tmp_path / "noise.png"))
+    assert [found.size(image) for image in range(50)] == [(400, 300)] * 50
+    text = found.definitions(budget)
+    assert min(budget, 50 * 20_000) / 4 < len(text) < budget + 500
+    assert text.startswith('<p class="source">50 thumbnails in ')
+
+
+@pytest.mark.slow
+def test_a_page_with_many_thumbnails_stays_below_its_limit(tmp_path):
+    noise = torch.randint(256, (24, 32, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    Image.fromarray(noise.numpy()).resize((640, 480)).save(tmp_path / "noise.jpg")
+    preds, target = random_scene(3, images=300, classes=5)
+    metric = updated(MeanAveragePrecision("xywh"), preds, target)
+    path = report(metric, tmp_path / "x.html", images=[tmp_path / "noise.jpg"] * 300, n_resamples=10)
+    assert path.stat().st_size < 3_000_000
+    assert "so that the page stays below 3 MB." in path.read_text()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@each("name", ["rotated", "masks", "voc", "keypoints"])
+@each("name", ["rotated", "masks", "voc", "intervals"])
 def test_other_shapes(name, tmp_path):
     preds, target = random_rotated(1, images=6) if name == "rotated" else random_scene(1, images=6)
     metric = MeanAveragePrecision("xywh")
@@ -168,9 +182,34 @@ def test_other_shapes(name, tmp_path):
             image["intervals"] = torch.stack([image["boxes"][:, 0], image["boxes"][:, 0] + 1], 1)
             image = image.pop("boxes")
     page = page_of(updated(metric, preds, target), tmp_path / "x.html")
-    assert ('<figure class="shot">' in page) == (name != "keypoints"), "intervals have no place in an image"
+    assert ('<figure class="shot">' in page) == (name != "intervals"), "intervals have no place in an image"
     if name == "masks":
         assert re.search(r'<path d="M[\d.]+ [\d.]+v[\d.]+', page)
+
+
+def test_poses_show_labelled_keypoints_and_limbs(tmp_path):
+    points = torch.tensor([[[10.0 + 5 * k, 20.0 + 3 * k, 2] for k in range(17)]])
+    hidden = points.clone()
+    hidden[0, 16] = 0
+    metric = MeanAveragePrecision(iou_type="keypoints")
+    label = torch.tensor([0])
+    truth = {"keypoints": hidden, "labels": label, "area": torch.tensor([900.0])}
+    updated(metric, [{"keypoints": points, "labels": label, "scores": torch.tensor([0.9])}], [truth])
+    (shot,) = section(page_of(metric, tmp_path / "x.html"), "Worst images")
+    found, detected = re.findall(r'<path d="([^"]+)"', shot)
+    assert (found.count("h4v4h-4z"), detected.count("h4v4h-4z")) == (16, 17)
+    assert (found.count("L"), detected.count("L")) == (18, 19), "limbs without the unlabelled ankle"
+    scale = 320 / 90
+    assert f"M{round(10 * scale, 1) - 2:g} {round(20 * scale, 1) - 2:g}h4v4h-4z" in found
+    truth["keypoints"] = hidden[:, :5]
+    few = updated(
+        MeanAveragePrecision(iou_type="keypoints", sigmas=[0.1] * 5),
+        [{"keypoints": points[:, :5], "labels": label, "scores": torch.tensor([0.9])}],
+        [truth],
+    )
+    (shot,) = section(page_of(few, tmp_path / "y.html"), "Worst images")
+    assert shot.count("h4v4h-4z") == 10
+    assert "L" not in re.findall(r'<path d="([^"]+)"', shot)[0], "the limbs are of COCO's 17 keypoints"
 
 
 def test_markdown_has_the_table_of_labels(tmp_path):
@@ -225,6 +264,25 @@ def test_the_command_takes_a_folder_of_images(tmp_path, monkeypatch, capsys):
     assert main.main([*words, "nowhere"]) == 2
     assert "--images: nowhere is no folder" in capsys.readouterr().err
     assert main.main(["coco", "truth.json", "found.json", "--images", "images"]) == 2
+
+
+def test_the_voc_command_takes_a_folder_of_images(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("truth", "found", "images", "images/more"):
+        (tmp_path / folder).mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "truth" / f"{name}.txt").write_text("cat 20 20 60 60\n")
+        (tmp_path / "found" / f"{name}.txt").write_text("cat 0.9 20 20 60 61\n")
+    Image.new("RGB", (200, 100)).save(tmp_path / "images" / "a.PNG")
+    words = ["voc", "truth", "found", "--images", "images"]
+    assert main.main([*words, "--report", "x.html", "--n-resamples", "10"]) == 0
+    page = (tmp_path / "x.html").read_text()
+    assert page.count('<image id="thumbnail-') == 1
+    assert "No readable file of 1 of 2 images: images/b.jpg." in page
+    assert main.main(words) == 2
+    assert "--images has no meaning without --report" in capsys.readouterr().err
+    assert main.main([*words[:-1], "nowhere", "--report", "x.html"]) == 2
+    assert "--images: nowhere is no folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -132,12 +132,27 @@ def test_the_numbers_are_the_metrics(tmp_path):
     assert f"80% interval {float(metric.confidence_interval(0.8).low):.4f}" in text
 
 
+def test_the_page_lists_suspicious_targets(tmp_path):
+    metric, names = labels(), ["cat", "dog|x", SCRIPT]
+    first = metric.suspicious_labels(class_names=names).rows()[0]
+    page = report(metric, tmp_path / "x.html", class_names=names).read_text()
+    part = page.split("<h2>Labels that may be wrong</h2>")[1].split("</section>")[0]
+    assert f'data-value="{first["change"]:.8g}">{first["change"]:+.4f}</td>' in part
+    assert part.count("<tr>") == 1 + 20
+    assert SCRIPT not in part
+    weighted = BinaryAveragePrecision()
+    weighted.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2, 3]))
+    assert "Labels that" not in report(weighted, tmp_path / "y.html").read_text()
+    with pytest.raises(ValueError, match="suspicious_labels"):
+        report(metric, tmp_path / "x.html", suspicious_labels=metric.suspicious_labels())
+
+
 def test_classes_of_a_report_equal_the_metric(tmp_path):
     metric, names = labels(), ["cat", "dog|x", SCRIPT]
     each = labels(average="none")
     text = report(metric, tmp_path / "x.md", class_names=names).read_text()
     found, value = each.confidence_interval(), each.compute()
-    rows = {row[0]: row for row in rows_of(text)}
+    rows = {row[0]: row for row in rows_of(text.split("## Labels")[0])}
     assert r"dog\|x" in text
     assert SCRIPT not in text
     order = sorted(range(3), key=lambda place: value[place])

@@ -14,6 +14,7 @@ from scipy import integrate
 from sklearn.metrics import auc, precision_recall_curve
 
 from tests.support import oracles
+from tests.support.each import each
 from tests.support.strategies import rankings, tables
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE, SOLVED
 from torch_ap import Convention, functional
@@ -279,3 +280,12 @@ def test_weighted_recall_reaches_its_last_level():
 def test_no_rankings_at_all():
     empty = from_bins(torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.int64))
     assert interpolation.area_over_all_points(empty).shape == (0,)
+
+
+@each("name", [*interpolation.LEVELS, "close"])
+def test_levels_up_to_many_recalls(name):
+    levels = interpolation.LEVELS.get(name, np.array([0.0, 0.5, 0.5001, 1.0, 1.0]))
+    near = np.concatenate([levels, np.nextafter(levels, 0), np.nextafter(levels, 1), [np.nan, np.inf]])
+    recall = np.concatenate([near, np.random.default_rng(0).random(5000), np.arange(1, 1001) / 1000])
+    expected = np.searchsorted(levels, recall, side="right")
+    assert (interpolation._levels_reached(recall, levels) == expected).all()

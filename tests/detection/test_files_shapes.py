@@ -124,7 +124,7 @@ def test_dota_annotations_need_not_be_convex(tmp_path, capsys):
 
 def test_dota_in_fractions_and_other_options_are_refused(tmp_path, dota, capsys):
     truth, found, *_ = dota
-    for option in (["--images", "x"], ["--subset", "x"], ["--exclusive-pixels"], ["--box-format", "xyxy"]):
+    for option in (["--names", "x"], ["--subset", "x"], ["--exclusive-pixels"], ["--box-format", "xyxy"]):
         status, said = run_command([truth, found, "--format", "dota", *option], capsys)
         assert status == 2
         assert f"{option[0]} has no meaning with --format dota" in said

@@ -223,7 +223,7 @@ def test_options_of_the_other_format(scene, capsys):
     for given, said in (
         (["--format", "yolo", "--box-format", "xywh"], "--box-format has no meaning with --format yolo"),
         (["--names", "x"], "--names has no meaning with --format voc"),
-        (["--images", "x"], "--images has no meaning with --format voc"),
+        (["--images", "x"], "--images has no meaning without --report"),
     ):
         assert main.main(["voc", str(scene / "xml"), str(scene / "voc"), *given]) == 2
         assert capsys.readouterr().err == f"torch-ap: {said}\n"

@@ -22,8 +22,9 @@ _CONVENTION = (
     "mAP50-95, without crowds and difficult objects"
 )
 _IMAGES = (
-    "with --format yolo: folder of the images (PNG, JPEG), whose sizes are read, or text file with lines `image width "
-    "height` (default: GROUND_TRUTHS with `images` for `labels` in its path)"
+    "folder of the image files, for thumbnails in the pictures of the page; with --format yolo the sizes are read from "
+    "them, or from a text file with lines `image width height` (default: GROUND_TRUTHS with `images` for `labels` in "
+    "its path)"
 )
 
 

@@ -210,6 +210,8 @@ def add_trec(subparsers: Subparsers) -> None:
         "mean and standard deviation over these orders"
     )
     parser.flag("--chance-test", text)
+    text = "add documents without a judgement in the first 10 ranks, by how much map would change if each were relevant"
+    parser.flag("--suspicious-labels", text)
     text = "lines `query cluster`: queries of a topic or user may depend on each other in intervals and comparisons"
     parser.option("--cluster", text, metavar="FILE")
     text = (

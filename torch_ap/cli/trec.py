@@ -19,6 +19,7 @@ from torch_ap.cli.judged_metrics import (
 )
 from torch_ap.cli.notes import note, unique_suffix
 from torch_ap.cli.progress import Bar, announced, resampling_options
+from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.inference.record import Comparison, Interval
@@ -29,12 +30,14 @@ from torch_ap.retrieval.runs.measure_names import DEFAULT_MEASURES
 from torch_ap.retrieval.runs.measured import Measured, Rules, Views, measure_file, measure_whole
 from torch_ap.retrieval.runs.names import RequestedMeasure, Result
 from torch_ap.retrieval.runs.results import result_interval
+from torch_ap.retrieval.runs.suspicious import unjudged_documents
 from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 
 _ALL = "all"
 _STANDARD_INPUT = "-"
+_ORDERED = ("trec10", "trec9")  # conventions that order all documents
 
-_OTHER_OUTPUTS = ("compare", "interval", "chance_test", "report", "per_query", "fail_below")
+_OTHER_OUTPUTS = ("compare", "interval", "chance_test", "report", "per_query", "fail_below", "suspicious_labels")
 _OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common queries"
 
 
@@ -58,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"--judge takes one run, got {len(args.runs)}")
     if args.report is not None and len(args.runs) > 1 and not args.compare:
         raise ValueError(f"--report takes one run, or several with --compare, got {len(args.runs)}")
+    if args.suspicious_labels and (args.judged_only or args.convention not in _ORDERED):
+        raise ValueError("--suspicious-labels needs --convention trec10 or trec9, and no --judged-only")
     if [args.qrels, args.judge, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
     args.clusters = None if args.cluster is None else compare_runs.read_clusters(args.cluster)
@@ -131,6 +136,7 @@ class _TrecReport(Report):
                 }
                 for name in results
             }
+        self._suspicious = _suspicious_labels(judged) if args.suspicious_labels else {}
 
     def parts(self) -> Iterator[Part]:
         """Yield the tables of values, intervals and comparisons, with four digits as in trec_eval."""
@@ -158,6 +164,8 @@ class _TrecReport(Report):
         numbers = (x.numbers.values() for measures in self._comparisons.values() for x in measures.values())
         if any(math.isnan(x) for values in numbers for x in values):
             yield compare_runs.UNDEFINED
+        for x in self._suspicious.values():
+            yield from x.parts()
 
     def records(self) -> Iterator[Sequence[Any]]:
         """Yield a row per measure and query, with a column per run.
@@ -178,6 +186,10 @@ class _TrecReport(Report):
         for name, compared in comparisons[0].items() if comparisons else ():
             for key in compared.names:
                 yield (name, f"compared.{key}", None, *(x[name].numbers.get(key) for x in comparisons))
+        for place, x in enumerate(self._suspicious.values()):
+            absent = [None] * len(self._suspicious)
+            for name, query, value in x.records():
+                yield (name, query, *absent[:place], value, *absent[place + 1 :])
 
     def document(self) -> dict[str, Any]:
         """Return {run: {measure: {"all", "low", "high", "chance", "queries": {...}, "compared": {...}}}}."""
@@ -192,6 +204,8 @@ class _TrecReport(Report):
                 document[name]["chance_test"] = test
             for name, compared in self._comparisons.get(run, {}).items():
                 document[name]["compared"] = {"baseline": baseline} | compared.numbers
+            if run in self._suspicious:
+                out[run]["suspicious_labels"] = self._suspicious[run].document()
         return out
 
     def _lines(self) -> Iterator[tuple[str, str, list[float | None]]]:
@@ -203,6 +217,17 @@ class _TrecReport(Report):
                 queries = dict.fromkeys(query for x in values for query in x)
                 yield from ((name, query, [x.get(query) for x in values]) for query in queries)
             yield name, _ALL, [x[name].aggregate for x in runs]
+
+
+def _suspicious_labels(judged: Mapping[str, Views]) -> dict[str, SuspiciousLabelsReport]:
+    """Return the report on the documents without a judgement of each run, by the relevance of the first measure."""
+    reports = {}
+    for run, views in judged.items():
+        labels = unjudged_documents(next(iter(views.values())))
+        value = number(labels.value.item())
+        title = f"Suspicious labels of {run}: the change of map, {value}, if the document were relevant"
+        reports[run] = SuspiciousLabelsReport(labels, title, {})
+    return reports
 
 
 def _gates_of_runs(
@@ -260,6 +285,7 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
             other=[metric_of(x, measure.name) for _, x in baseline],
             system_names=(name, *([other for other, _ in baseline] or [f"{name} (baseline)"])),
             query_names=judged.queries,
+            suspicious_labels=unjudged_documents(judged) if judged.convention in _ORDERED else None,
             title=f"{measure.requested_name} of {name}",
             confidence_level=args.confidence_level,
             n_resamples=args.n_resamples,
@@ -272,7 +298,7 @@ def _measure(
     """Return the measures of a run, and the judged run if intervals or a page need it."""
     rules, judged = Rules(measures, args.convention, args.complete, with_orders=True), Views()
     with Bar(path) as bar:
-        if args.interval or args.report or args.chance_test:
+        if args.interval or args.report or args.chance_test or args.suspicious_labels:
             measured, judged = measure_whole(qrels, read_run(path, progress=bar), rules)
         else:
             measured = measure_file(qrels, path, rules, bar)

@@ -4,6 +4,7 @@ import argparse
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,10 @@ _FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "activitynet": {"iou_type": "intervals", "iou_thresholds": np.linspace(0.5, 0.95, 10).tolist()},
 }
+_IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 _FORMATS_OF_OPTIONS = {
     "box_format": ("voc",),
-    "images": ("yolo",),
+    "images": ("yolo", "voc", "dota"),
     "names": ("yolo",),
     "subset": ("activitynet",),
     "exclusive_pixels": ("voc", "yolo"),
@@ -74,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
             return ultralytics.result_of(evaluation, class_names, per_class=args.per_class)
         return _result_of(evaluation, class_names, per_class=args.per_class)
 
-    evaluations, results = evaluate(args, paths, evaluate_path, result_of, first.images, class_names)
+    files = None if args.images is None or args.report is None else _image_files(args, first.images)
+    evaluations, results = evaluate(args, paths, evaluate_path, result_of, first.images, class_names, files)
     evaluation = next(iter(evaluations.values()))
     layout: Layout = ultralytics.UltralyticsLayout(evaluation)
     if args.convention is None:
@@ -104,6 +107,18 @@ def _result_of(evaluation: VocAnalyses, class_names: Mapping[int, str], *, per_c
         means = numbers["map_per_threshold"].reshape(-1).tolist()
         values |= {f"map_{100 * x:.10g}": y for x, y in zip(evaluation._settings.thresholds, means, strict=True)}
     return Result(values, labels, table)
+
+
+def _image_files(args: argparse.Namespace, images: Sequence[str]) -> list[str] | None:
+    """Return the path of each image below the folder, by its name without the ending; None for a file of sizes."""
+    root = Path(args.images)
+    if not root.is_dir():
+        if args.format == "yolo":
+            return None
+        raise ValueError(f"--images: {root} is no folder")
+    files = (x for x in sorted(root.rglob("*")) if x.suffix.lower() in _IMAGE_ENDINGS)
+    by_name = {x.relative_to(root).with_suffix("").as_posix(): str(x) for x in files}
+    return [by_name.get(name, str(root / f"{Path(name).name}.jpg")) for name in images]
 
 
 def _rules(args: argparse.Namespace) -> dict[str, Any]:
@@ -175,6 +190,8 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
     for option, formats in _FORMATS_OF_OPTIONS.items():
         if getattr(args, option) and args.format not in formats:
             raise ValueError(f"{option_of(option)} has no meaning with --format {args.format}")
+    if args.images is not None and args.report is None and args.format != "yolo":
+        raise ValueError("--images has no meaning without --report")
     truths, empty = args.ground_truths, args.allow_empty
     if args.format == "dota":
         data = read_dota(truths, detections, allow_empty=empty)

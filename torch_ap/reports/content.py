@@ -96,12 +96,14 @@ class Widget:
         data: second argument of the function, as for `json.dumps`; NaN becomes null. The page escapes texts.
         parts: content for all forms, which is complete without the script.
         html: further content for readers without JavaScript, with escaped names.
+        fill: returns HTML for the end of the page from the number of bytes that the page may still have; or None.
     """
 
     name: str
     data: Any
     parts: Sequence["Part"] = ()
     html: str = ""
+    fill: Callable[[int], str] | None = None
 
 
 Part: TypeAlias = str | Table | Picture | Drawing | Widget

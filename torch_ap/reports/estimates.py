@@ -34,6 +34,7 @@ class ReportOptions:
         has_pictures: whether the form of the report has pictures.
         slices: ids of the images of further slices by name, or None.
         every: metric of each system by name, if there are more than two; else empty.
+        labels: suspicious labels of a search run, or None.
     """
 
     other: Any
@@ -46,6 +47,7 @@ class ReportOptions:
     has_pictures: bool = True
     slices: Any = None
     every: Mapping[str, Any] = field(default_factory=dict)
+    labels: Any = None
 
     @property
     def level(self) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import compress
 from typing import Any
 
 import torch
@@ -21,14 +22,24 @@ from torch_ap.detection.inputs.images import image_ids
 from torch_ap.detection.metrics.diagnosis import background_of
 from torch_ap.detection.shapes import boxes, rotated
 from torch_ap.reports.content import Cell, Section, Table, Widget, shortened
+from torch_ap.reports.labels import CHANGE, LABELS, MAX_LABELS, labels_text
 from torch_ap.reports.thumbnails import Thumbnails
 
-_WORST_IMAGES, _ERRORS_OF_A_KIND, _LABELS = 50, 20, 20
+_WORST_IMAGES, _ERRORS_OF_A_KIND = 50, 20
 _MAX_SHAPES = 25  # of each side in a picture
+_POINTS_OF_COCO = 17
 _SIDE = 320  # units of the longer side of a picture
 _LISTED = 4  # classes in a caption
 _MAX_COLUMNS = 120  # of a mask
-_DRAWN = {"bbox": "boxes", "rotated": "boxes", "segm": "mask_edges", "boundary": "mask_edges"}  # column by `iou_type`
+_DRAWN = {  # column by `iou_type`
+    **dict.fromkeys(("bbox", "rotated"), "boxes"),
+    **dict.fromkeys(("segm", "boundary"), "mask_edges"),
+    "keypoints": "keypoints",
+}
+_LIMBS = (  # of the 17 keypoints of COCO
+    (15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8),
+    (7, 9), (8, 10), (1, 2), (0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 6),
+)  # fmt: skip
 _TITLES = {
     "classification": "Right place, wrong class",
     "localization": "Right class, IoU too low",
@@ -50,10 +61,10 @@ def gallery_sections(metric: Any, options: Any) -> list[Section]:
         return []
     gallery = _Gallery(metric, options)
     if not options.has_pictures:
-        return [Section("Labels that may be wrong", [part for x in gallery.labels() for part in x.parts])]
+        return [Section(LABELS, [part for x in gallery.labels() for part in x.parts])]
     parts = [*gallery.worst_images(), *gallery.differences(), *gallery.errors(), *gallery.labels()]
     note = gallery.thumbnails.note()
-    style = [Widget("gallery", None, html=f"{_LEGEND}{gallery.thumbnails.definitions()}")]
+    style = [Widget("gallery", None, html=_LEGEND, fill=gallery.thumbnails.definitions)]
     text = (
         f"At IoU {gallery.at.iou_threshold:g}. A picture shows at most {_MAX_SHAPES} objects, and the {_MAX_SHAPES} "
         "best detections of those that have at least the score of the best F1 of their class."
@@ -191,7 +202,7 @@ class _Gallery:
         if getattr(self.at.settings, "ap_fixed", False):  # its limit depends on all images
             return
         others = [] if self._options.other is None else [self._options.other]
-        labels = self._metric.suspicious_labels(others, limit=_LABELS, class_names=self._options.names)
+        labels = self._metric.suspicious_labels(others, limit=MAX_LABELS, class_names=self._options.names)
         position = {x: k for k, x in enumerate(self._metric._image_ids(self.at.columns).tolist())}
         shots, rows = [], list[list[Cell]]()
         for row in labels.rows():
@@ -206,12 +217,9 @@ class _Gallery:
             rows.append(
                 [self._image_names[image], row["kind"], " → ".join(names), row["change"], row["score"], row["iou"]]
             )
-        listed = ", ".join(f"{kind} {count:,}" for kind, count in labels.counts.items())
-        text = f"{listed}. The first {len(shots)}, by the change of AP if the label were corrected."
-        table = Table(
-            ["image", "kind", "class", "change of AP", "score", "IoU"], rows, {"change of AP": "+.4f"}, sortable=True
-        )
-        yield from self._part("Labels that may be wrong", text, shots, [table] if rows else [])
+        text = labels_text(labels.counts, len(shots))
+        table = Table(["image", "kind", "class", "change", "score", "IoU"], rows, CHANGE, sortable=True)
+        yield from self._part(LABELS, text, shots, [table] if rows else [])
 
     def _part(
         self,
@@ -314,12 +322,17 @@ class _Shapes:
     def __init__(self, at: Any) -> None:
         self._columns, self._settings = at.columns, at.settings
         self._is_mask = _DRAWN[at.iou_type] == "mask_edges"
+        self._has_points = at.iou_type == "keypoints"
         self._points: list[Tensor] = []
         self._edges: list[tuple[Tensor, list[int]]] = []
         for side in ("detection", "ground_truth"):
             if self._is_mask:
                 edges = segments.from_counts(at.columns[f"{side}_edges_per_mask"])
                 self._edges.append((at.columns[f"{side}_mask_edges"], edges.tolist()))
+            elif at.iou_type == "keypoints":
+                points = segments.as_float64(at.columns[f"{side}_keypoints"]).cpu()
+                is_labelled = points[..., 2] > 0 if side == "ground_truth" else torch.ones_like(points[..., 2]) > 0
+                self._points.append(points[..., :2].where(is_labelled[..., None], torch.nan))
             elif at.iou_type == "rotated":
                 self._points.append(rotated.corners(at.columns[f"{side}_boxes"], at.settings.box_format).cpu())
             else:
@@ -338,7 +351,7 @@ class _Shapes:
 
     def corner(self, side: int, row: int) -> tuple[float, float]:
         """Return the lower right corner of a shape without masks."""
-        x, y = self._points[side][row].amax(0).tolist()
+        x, y = self._points[side][row].nan_to_num(0.0).amax(0).tolist()
         return x, y
 
     def draw(self, side: int, row: int, scale: float, kinds: str, described: str, short: str) -> str:
@@ -347,12 +360,21 @@ class _Shapes:
             path, x, y = self._mask_path(side, row, scale)
         else:
             points = [[round(v, 1) for v in point] for point in (self._points[side][row] * scale).tolist()]
-            path = f"M{'L'.join(f'{a:g} {b:g}' for a, b in points)}Z"
-            x, y = min(points, key=lambda point: (point[1], point[0]))
+            path = self._pose(points) if self._has_points else f"M{'L'.join(f'{a:g} {b:g}' for a, b in points)}Z"
+            x, y = min((point for point in points if point[0] == point[0]), key=lambda x: x[::-1], default=(0.0, 0.0))
         y = y - 3 if not side else y + 9  # names of objects inside, of detections above
         label = f'<text x="{max(1.0, x + 2):g}" y="{max(9.0, y):g}">{short}</text>'
         stroke = self._stroke(side, row, scale)
         return f'<g class="{kinds}"><title>{described}</title><path d="{path}"{stroke}/>{label}</g>'
+
+    @staticmethod
+    def _pose(points: Sequence[Sequence[float]]) -> str:
+        """Return labelled keypoints as squares, and COCO's 17 with the limbs between them."""
+        is_known = [point[0] == point[0] for point in points]
+        limbs = [(a, b) for a, b in _LIMBS if is_known[a] and is_known[b]] if len(points) == _POINTS_OF_COCO else []
+        lines = (f"M{points[a][0]:g} {points[a][1]:g}L{points[b][0]:g} {points[b][1]:g}" for a, b in limbs)
+        marks = (f"M{x - 2:g} {y - 2:g}h4v4h-4z" for x, y in compress(points, is_known))
+        return "".join((*lines, *marks))
 
     def _stroke(self, side: int, row: int, scale: float) -> str:
         if not self._is_mask:

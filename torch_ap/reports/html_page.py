@@ -27,6 +27,7 @@ from torch_ap._version import __version__
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.reports.content import Cell, Content, Drawing, Headline, Part, Picture, Table, Widget, shortened
 
+_MOST_BYTES = 2_950_000  # of a page with thumbnails; without them a page is as large as its tables and curves
 _NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
 _INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
 _SETTINGS: dict[str, Any] = {
@@ -48,14 +49,17 @@ def document(content: Content) -> str:
     names = dict.fromkeys(["page", *(x.name for x in page.widgets if x.name != "chart")])  # page.js contains chart
     scripts = [_static("uPlot.iife.min.js")] * page.has_charts + [_static(f"{name}.js") for name in names]
     data = f'<script type="application/json" id="data">{_json([x.data for x in page.widgets])}</script>'
-    return Template(_static("page.html")).substitute(
-        title=escape(content.title),
-        policy=_policy(scripts),
-        style=_static("uPlot.min.css") * page.has_charts + _static("page.css"),
-        body=body,
-        scripts="\n".join([data, *(f"<script>{x}</script>" for x in scripts)]),
-        version=escape(__version__),
-    )
+    parts = {
+        "title": escape(content.title),
+        "policy": _policy(scripts),
+        "style": _static("uPlot.min.css") * page.has_charts + _static("page.css"),
+        "body": body,
+        "scripts": "\n".join([data, *(f"<script>{x}</script>" for x in scripts)]),
+        "version": escape(__version__),
+    }
+    left = _MOST_BYTES - sum(len(x.encode()) for x in parts.values())
+    parts["body"] += "".join(x.fill(left) for x in page.widgets if x.fill is not None)
+    return Template(_static("page.html")).substitute(parts)
 
 
 class _Page:

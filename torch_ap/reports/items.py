@@ -19,6 +19,7 @@ from torch_ap.reports.comparisons import ClassDifferences, comparison_sections, 
 from torch_ap.reports.content import FORMS, LOSS, LOSS_TEXT, Cell, Content, Section, loss_shares, sorted_table
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
 from torch_ap.reports.estimates import ReportOptions, headline
+from torch_ap.reports.labels import MAX_LABELS, labels_section
 from torch_ap.reports.thresholds import RULES, cuts_of_all, cuts_of_curve
 from torch_ap.retrieval.measures import words
 
@@ -71,6 +72,7 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
         bars = {name: class_bars(x, options.names, settings) for name, x in metrics.items()}
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
         sections.append(_class_table(metric, options, curves, units, classes))
+    sections += _label_section(metric, [x.name for x in curves] if has_classes and not is_single else None)
     return Content(
         head,
         convention=words.describe_over_classes(metric.convention, average, units[1] if has_classes else ""),
@@ -182,6 +184,14 @@ def _class_table(
     text = "Each has its own ranking. best F1 is the highest F1, with its threshold, precision and recall."
     text = f"{text} {LOSS_TEXT}" if LOSS in head else text
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), *reasons_of(differences), table])
+
+
+def _label_section(metric: Any, names: Sequence[str] | None) -> list[Section]:
+    """Return the targets that may be wrong; none for metrics that store no single items, and with weights."""
+    try:
+        return labels_section(metric.suspicious_labels(limit=MAX_LABELS, class_names=names))
+    except ValueError:
+        return []
 
 
 def _intervals(metric: ItemMetric, options: ReportOptions) -> dict[str, list[float]]:

@@ -36,6 +36,7 @@ from torch_ap.reports.content import (
 from torch_ap.reports.depths import depth_widget
 from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions, headline, numbers_of_comparison
+from torch_ap.reports.labels import labels_section
 from torch_ap.retrieval.curve import interpolated_precision, mean_curve
 from torch_ap.retrieval.measures import words
 from torch_ap.retrieval.metrics.query_metric import QueryMetric
@@ -66,7 +67,11 @@ def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
         convention=words.describe_over_queries(measure, metric.aggregation),
         facts={"queries": len(table.queries), "items": int(table.n.sum()), "relevant": int(table.m.sum())},
         warnings=texts,
-        sections=[*sections, *_query_sections(table, options, name, has_loss=has_loss)],
+        sections=[
+            *sections,
+            *_query_sections(table, options, name, has_loss=has_loss),
+            *(labels_section(options.labels) if options.labels is not None else []),
+        ],
     )
 
 

@@ -1,14 +1,16 @@
-"""Thumbnails of image files for a page, within a budget of bytes."""
+"""Thumbnails of image files for a page, in the bytes that the rest of the page leaves."""
 
 import io
 import os
 from base64 import b64encode
 from collections.abc import Mapping
+from typing import Any
 
-_BUDGET = 1_200_000  # bytes of all thumbnails of a page, before Base64
-_MOST_PICTURES = 250  # of a page
-_MOST_BYTES = 24_000  # of one thumbnail
-_FORMS = ((320, 70), (320, 40), (240, 40), (240, 15), (160, 15), (80, 15), (40, 15))  # longer side and quality
+_MOST_BYTES, _LEAST_BYTES = 24_000, 300  # of one thumbnail
+_MOST_SIDE, _LEAST_SIDE = 320, 16  # pixels of the longer side
+_QUALITY = 50  # of WebP
+_BYTES_PER_PIXEL = 0.06  # of a square around a typical photograph, to begin with
+_TAG = 150  # bytes of the element around a thumbnail
 _LISTED = 5  # names of missing files in a note
 
 
@@ -21,8 +23,7 @@ class Thumbnails:
 
     def __init__(self, paths: Mapping[int, str | os.PathLike[str]]) -> None:
         self._paths = paths
-        self._read: dict[int, tuple[tuple[int, int], bytes] | None] = {}
-        self._most = min(_MOST_BYTES, _BUDGET // max(1, min(len(paths), _MOST_PICTURES)))
+        self._read: dict[int, tuple[tuple[int, int], Any] | None] = {}
 
     def size(self, image: int) -> tuple[int, int] | None:
         """Return width and height of the image file; None without a readable file."""
@@ -35,15 +36,28 @@ class Thumbnails:
             return ""
         return f'<use href="#thumbnail-{image}" transform="scale({width:g} {height:g})"/>'
 
-    def definitions(self) -> str:
-        """Return the thumbnails, to which the drawings refer."""
+    def definitions(self, budget: int) -> str:
+        """Return the thumbnails, to which the drawings refer, and a sentence about their size.
+
+        Args:
+            budget: the largest number of bytes of all thumbnails in the page.
+        """
+        read = {image: found[1] for image, found in self._read.items() if found is not None}
+        if not read:
+            return ""
+        most = max(_LEAST_BYTES, min(_MOST_BYTES, (budget // len(read) - _TAG) * 3 // 4))  # of Base64
+        encoded = {image: _encode(small, most) for image, small in read.items()}
         images = "".join(
             f'<image id="thumbnail-{image}" width="1" height="1" preserveAspectRatio="none" '
-            f'href="data:image/webp;base64,{b64encode(found[1]).decode()}"/>'
-            for image, found in self._read.items()
-            if found is not None and found[1]
+            f'href="data:image/webp;base64,{b64encode(data).decode()}"/>'
+            for image, data in encoded.items()
         )
-        return f'<svg class="thumbnails" aria-hidden="true"><defs>{images}</defs></svg>' if images else ""
+        total = sum(map(len, encoded.values()))
+        text = (
+            f"{len(read):,} thumbnails in {total / 1e3:,.0f} kB: each has at most {most / 1e3:.1f} kB, so that the "
+            "page stays below 3 MB."
+        )
+        return f'<p class="source">{text}</p><svg class="thumbnails" aria-hidden="true"><defs>{images}</defs></svg>'
 
     def note(self) -> str:
         """Return a sentence about images without a readable file; "" if all were found, or none was requested."""
@@ -55,26 +69,33 @@ class Thumbnails:
         more = ", ..." if len(missing) > _LISTED else ""
         return f"No readable file of {len(missing)} of {len(self._read)} images: {', '.join(missing[:_LISTED])}{more}."
 
-    def _find(self, image: int) -> tuple[tuple[int, int], bytes] | None:
+    def _find(self, image: int) -> tuple[tuple[int, int], Any] | None:
         if image not in self._read:
-            self._read[image] = self._thumbnail(image) if image in self._paths else None
+            self._read[image] = self._open(image) if image in self._paths else None
         return self._read[image]
 
-    def _thumbnail(self, image: int) -> tuple[tuple[int, int], bytes] | None:
-        """Return the size of a file and its thumbnail; None if it cannot be read."""
+    def _open(self, image: int) -> tuple[tuple[int, int], Any] | None:
+        """Return the size of a file and its image in small; None if it cannot be read."""
         from PIL import Image
 
         try:
             with Image.open(self._paths[image]) as opened:
                 size = opened.size
-                opened.draft("RGB", (_FORMS[0][0], _FORMS[0][0]))
+                opened.draft("RGB", (_MOST_SIDE, _MOST_SIDE))
                 small = opened.convert("RGB")
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
             return None
-        for side, quality in _FORMS:  # the first form that is small enough, else the smallest
-            small.thumbnail((side, side))
-            out = io.BytesIO()
-            small.save(out, "WEBP", quality=quality)
-            if out.tell() <= self._most:
-                break
-        return size, out.getvalue()
+        small.thumbnail((_MOST_SIDE, _MOST_SIDE))
+        return size, small
+
+
+def _encode(small: Any, most: int) -> bytes:
+    """Return an image as WebP of at most this many bytes, with the side that its content allows."""
+    side = min(_MOST_SIDE, int((most / _BYTES_PER_PIXEL) ** 0.5))
+    while True:
+        smaller, out = small.copy(), io.BytesIO()
+        smaller.thumbnail((side, side))
+        smaller.save(out, "WEBP", quality=_QUALITY, method=2)
+        if out.tell() <= most or side == _LEAST_SIDE:
+            return out.getvalue()
+        side = max(_LEAST_SIDE, int(side * min(0.8, (most / out.tell()) ** 0.5)))

@@ -19,6 +19,7 @@ from torch_ap.core.metric.base import RankingMetric
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.inference.best_epoch import BestOf
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.suspicious import SuspiciousLabels
 from torch_ap.reports import cautions, detections, embeddings, html_page, items, markdown_page, queries, runs
 from torch_ap.reports.content import Content
 from torch_ap.reports.estimates import ReportOptions
@@ -48,6 +49,7 @@ def report(
     images: Sequence[str | os.PathLike[str]] | None = None,
     image_names: Sequence[str] | None = None,
     slices: Mapping[str, Any] | None = None,
+    suspicious_labels: SuspiciousLabels | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
@@ -77,6 +79,8 @@ def report(
             page in HTML then show thumbnails, else a plain canvas. A missing or unreadable file is named on the page.
         image_names: names of these images; None for their ``sample_ids`` or positions.
         slices: images of further slices for the table of slices, as for ``per_slice`` of a detector.
+        suspicious_labels: result of :func:`torch_ap.retrieval.suspicious_labels` for a measure over queries. The pages
+            of classifiers and detectors find their suspicious labels themselves.
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
         generator: source of randomness; None for a new one with seed 0, so that results repeat.
@@ -119,6 +123,9 @@ def report(
     for name, names in unused.items():
         if names is not None:
             raise_invalid(name, f"must be None for a {type(metric).__name__}", names)
+    if suspicious_labels is not None and not (has_queries and isinstance(suspicious_labels, SuspiciousLabels)):
+        rule = "must be a SuspiciousLabels with a measure over queries, or None"
+        raise_invalid("suspicious_labels", rule, type(suspicious_labels).__name__)
     names = query_names if has_queries else class_names
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)
@@ -141,6 +148,7 @@ def report(
         is_page,
         slices,
         dict(zip(names_of_systems, (metric, *others), strict=True)) if len(others) > 1 else {},
+        labels=suspicious_labels,
     )
     content = _content(metric, options, title)
     distributed = torch.distributed

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from torch_ap.retrieval.metrics.query_metric import QueryMetric
     from torch_ap.retrieval.rankings import IndexEncoder
+    from torch_ap.retrieval.runs.suspicious import suspicious_labels
 
 __all__ = [
     "EmbeddingMAP",
@@ -49,6 +50,7 @@ __all__ = [
     "RetrievalRecall",
     "RetrievalRecallAtFixedPrecision",
     "indexes_from_sizes",
+    "suspicious_labels",
     *METRICS,
 ]
 
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazy_exports(
         "retrieval.rankings",
         "retrieval.at_k",
         "retrieval.group_sizes",
+        "retrieval.runs.suspicious",
         *(f"retrieval.metrics.{name}" for name in _METRICS),
     ),
     objects=METRICS,

@@ -181,11 +181,11 @@ class RankedOutcomes:
 
 
 class _BoundedRankings:
-    """R rankings in which few outcomes differ, and upper bounds of their AP until it is computed.
+    """R rankings with few different outcomes, and upper bounds of their AP until it is computed.
 
-    Most of them differ in one outcome at most. In those of one category with equal numbers of ground truths, AP
-    decreases from a miss that becomes a hit, the lower the later, over no difference, to a hit that becomes a miss, the
-    lower the earlier. Such a chain is computed from its start on.
+    Most rankings differ in one outcome at most. Rankings of a category with equal numbers of ground truths form a chain
+    of descending AP: a miss becomes a hit, the highest rank first; no outcome differs; a hit becomes a miss, the lowest
+    rank first. A chain is computed from its start, as far as its bounds can be among the highest values.
 
     Args:
         before: the outcomes without differences.

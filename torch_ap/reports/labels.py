@@ -1,0 +1,27 @@
+"""Section of a report with the labels that may be wrong."""
+
+from collections.abc import Mapping
+
+from torch_ap.inference.suspicious import SuspiciousLabels
+from torch_ap.reports.content import Cell, Section, Table
+
+LABELS = "Labels that may be wrong"
+CHANGE = {"change": "+.4f", "score": ".4g"}
+MAX_LABELS = 20
+
+
+def labels_text(counts: Mapping[str, int], shown: int) -> str:
+    """Return the numbers of suspicious labels of each kind, and the number of rows."""
+    listed = ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
+    return f"{listed}. The first {shown}, by the change of AP if the label were corrected."
+
+
+def labels_section(labels: SuspiciousLabels) -> list[Section]:
+    """Return the section with the first labels; none without suspicious labels."""
+    found = labels.rows()[:MAX_LABELS]
+    if not found:
+        return []
+    head = [name.replace("_", " ") for name in found[0]]
+    rows: list[list[Cell]] = [list(row.values()) for row in found]
+    table = Table(head, rows, CHANGE, sortable=True, order=("change", "descending"))
+    return [Section(LABELS, [labels_text(labels.counts, len(rows)), table])]
