@@ -84,6 +84,23 @@ def test_boxes_that_leave_their_images_are_noted(share, scene, run_command):
     assert ("as x1 y1 x2 y2 all would lie inside" in notes) == (share == 1)
 
 
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda x, y, width, height: [x / 640, y / 480, width / 640, height / 480], "are fractions, from -1 to 1"),
+        (lambda x, y, width, height: [x, y, x + width, y + height], "as x1 y1 x2 y2 all would lie inside"),
+    ],
+)
+def test_results_in_other_units_are_noted_for_weak_detectors(change, text, scene, run_command):
+    truth, found = scene
+    for one in found:
+        x, y, width, height = one["bbox"]
+        one["bbox"] = change(x, y, 0.5 * width, 0.5 * height)  # a quarter of the area matches nothing
+    notes = run_command(truth, found)
+    assert "boxes of the detections" in notes
+    assert text in notes
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_that_match_nothing_are_noted_without_a_known_cause(kind, scene, run_command):
     if "segm" in kind:

@@ -129,6 +129,36 @@ def test_the_page_compares_run_and_baseline(files, capsys, tmp_path):
     torch.testing.assert_close(values[0].mean().item(), found["run1"]["map"]["all"])
 
 
+def test_the_page_pairs_queries_by_name(tmp_path, capsys):
+    draw = np.random.default_rng(1)
+    names = [f"q{x}" for x in range(12)]
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 d{x} {x % 2}\n" for q in names for x in range(6)))
+    for run, queries in enumerate((names[:-1], names[:0:-1])):  # the first lacks q11, the second q0
+        rows = [f"{q} Q0 d{x} 0 {score} run{run}\n" for q in queries for x, score in enumerate(draw.permutation(6))]
+        (tmp_path / f"run{run}").write_text("".join(rows))
+    page = tmp_path / "x.md"
+    for metric in ("map", "ndcg"):
+        found = json.loads(trec(tmp_path, capsys, "-m", metric, "--compare", "--report", page, "--json").out)
+        text = page.read_text()
+        compared = found["run1"][metric]["compared"]
+        assert compared["queries"] == 10
+        assert f"# {metric} of run1, on 10 common queries" in text
+        assert f"| {compared['difference']:+.3f} | {compared['low']:+.3f} |" in text
+        assert "| q0 |" not in text
+    (tmp_path / "run1").write_text("q11 Q0 d1 0 1 run1\n")
+    notes = trec(tmp_path, capsys, "-m", "map", "--compare", "--report", page, status=2).err
+    assert "--report has no comparison: the runs have no common queries" in notes
+
+
+def test_the_page_reports_saturation_within_queries(tmp_path, capsys):
+    rows = [f"q{q} Q0 d{x} 0 {9 - x} run0\n" for q in range(200) for x in range(6)]
+    (tmp_path / "run0").write_text("".join(rows))
+    (tmp_path / "qrels").write_text("".join(f"q{q} 0 d{q % 3} 1\n" for q in range(200)))
+    page = tmp_path / "x.md"
+    trec(tmp_path, capsys, "-m", "map", "--report", page)
+    assert "Saturated" not in page.read_text()
+
+
 def test_intervals_need_no_second_look_at_a_run(files, monkeypatch, capsys):
     judged = []
     monkeypatch.setattr(measured, "judge", lambda *args, **settings: judged.append(1) or judge(*args, **settings))

@@ -275,6 +275,8 @@ def _note_causes(args: argparse.Namespace, data: CocoData, path: str) -> bool:
         if not (_has_area(preds) and _has_area(target)):
             return not detections
     causes = [*file_notes.low_value_causes(preds, target, "xywh", data.class_names)]
+    if args.iou_type == "bbox":
+        causes = causes or [*file_notes.detections_in_other_units(preds, target, data.sizes)]
     for cause in causes:
         note(f"{path}: {cause}")
     return bool(causes) or not detections

@@ -1,7 +1,7 @@
 """Notes on files of annotations and detections that are valid but probably wrong: classes, flags and boxes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from torch_ap.detection.shapes import boxes
 _MAX_NAMES = 3  # further names are only counted
 _PIXEL = 1.0  # boxes can leave their image by a pixel after rounding
 _MAX_OUTSIDE = 0.1  # share of the boxes that may leave their image
+_PIXELS = 10.0  # some box of an image in pixels is larger
+_XYWH = "`bbox` is read as [x, y, width, height] in pixels"
 _ODD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, which spreads the bits of products
 _MIN_COPIES = 0.1  # share of repeated detections that is reported
 
@@ -159,17 +161,46 @@ def _area_note(annotations: CocoAnnotations, rules: str, flag: str) -> str | Non
 def _boxes_outside(annotations: CocoAnnotations) -> Iterator[str]:
     """Yield a note if many boxes leave their images, as corners do if they are read as a size."""
     target = annotations.target
-    if "boxes" not in target:
+    if "boxes" in target:
+        found = _outside(target, extents(annotations.entries))
+        if found.share > _MAX_OUTSIDE:
+            hint = "; as x1 y1 x2 y2 all would lie inside" if found.are_corners else ""
+            yield f"{found.number} boxes of the annotations leave their images{hint}: {_XYWH}"
+
+
+def detections_in_other_units(preds: Any, target: Any, sizes: Tensor | None) -> Iterator[str]:
+    """Yield a note if the detected boxes are certainly not in the unit or the format of COCO's results.
+
+    Unlike :func:`low_value_causes`, it does not require that detections fit a ground truth.
+
+    Args:
+        preds, target: packed images, or lists of dicts, which are not checked.
+        sizes: (B, 2) widths and heights of the images, NaN if unknown, or None.
+    """
+    sides = [x["boxes"] for x in (preds, target) if isinstance(x, Mapping) and "boxes" in x]
+    if len(sides) < 2 or not all(map(len, sides)):
         return
-    xywh, sizes = target["boxes"], extents(annotations.entries).repeat_interleave(target["counts"], 0)
-    outside = (xywh[:, :2] + xywh[:, 2:] > sizes + _PIXEL).any(1)  # False for unknown sizes, NaN
-    known = int(sizes.isfinite().all(1).sum())
-    if int(outside.sum()) <= _MAX_OUTSIDE * known or not known:
-        return
-    corners = bool(((xywh[:, 2:] >= xywh[:, :2]) & ~(xywh[:, 2:] > sizes + _PIXEL)).all())
-    hint = "; as x1 y1 x2 y2 all would lie inside" if corners else ""
-    count, rule = f"{int(outside.sum()):,} of {known:,}", "`bbox` is read as [x, y, width, height] in pixels"
-    yield f"{count} boxes of the annotations leave their images{hint}: {rule}"
+    if sides[0].abs().max() <= 1 and sides[1].max() > _PIXELS:
+        yield f"all boxes of the detections are fractions, from -1 to 1: {_XYWH}"
+    elif sizes is not None and (found := _outside(preds, sizes)).share > _MAX_OUTSIDE and found.are_corners:
+        yield f"{found.number} boxes of the detections leave their images; as x1 y1 x2 y2 all would lie inside: {_XYWH}"
+
+
+class _Outside(NamedTuple):
+    """The boxes that leave their images: number of all, share, and whether all would lie inside as corners."""
+
+    number: str
+    share: float
+    are_corners: bool
+
+
+def _outside(images: Mapping[str, Any], sizes: Tensor) -> _Outside:
+    """Return how many boxes of packed images leave their images, whose sizes are (B, 2)."""
+    xywh, extent = images["boxes"], sizes.repeat_interleave(images["counts"], 0)
+    outside = int((xywh[:, :2] + xywh[:, 2:] > extent + _PIXEL).any(1).sum())  # False for unknown sizes, NaN
+    known = int(extent.isfinite().all(1).sum())
+    corners = bool(((xywh[:, 2:] >= xywh[:, :2]) & ~(xywh[:, 2:] > extent + _PIXEL)).all())
+    return _Outside(f"{outside:,} of {known:,}", outside / max(1, known), corners)
 
 
 def _column(images: Any, key: str) -> Tensor:

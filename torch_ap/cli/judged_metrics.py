@@ -1,6 +1,7 @@
 """Metrics over the queries of judged runs, for intervals, chance levels and the page of ``torch-ap trec``."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,8 +23,15 @@ ENDS = ("low", "high", "chance")
 CHANCE_NUMBERS = ("estimate", "chance_level", "standard_deviation", "p_value")
 
 
-def metric_of(judged: Judged, name: str) -> "QueryMetric":
-    """Return the metric of a measure, updated with the run; query ids are positions in ``judged``."""
+def metric_of(judged: Judged, name: str, queries: Sequence[Any] | None = None) -> "QueryMetric":
+    """Return the metric of a measure, updated with the run.
+
+    Args:
+        judged: the run.
+        name: name of the measure.
+        queries: names of queries, whose places are their ids in the metric; others are left out. Default all of
+            ``judged``.
+    """
     if name in COUNTS or names.needs_judgements(name):
         raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
     from torch_ap.retrieval.metrics.measures import metric_of_measure  # imports torchmetrics
@@ -45,9 +53,14 @@ def metric_of(judged: Judged, name: str) -> "QueryMetric":
         settings["retrieved"] = torch.arange(len(target) + len(unranked)) < len(target)
         scores, target = torch.cat([scores, 0 * unranked]), torch.cat([target, unranked])
         query = torch.cat([query, segment[~ranked]])
-    if len(scores):
-        metric.update(scores, target, indexes=query, **settings)
-    metric.update(num_relevant=dict(enumerate(curve.m.tolist())))
+    places = {x: place for place, x in enumerate(judged.queries if queries is None else queries)}
+    ids = torch.tensor([places.get(x, -1) for x in judged.queries], dtype=torch.int64)
+    kept = ids[query] >= 0
+    if kept.any():
+        settings = {key: x[kept] for key, x in settings.items()}
+        metric.update(scores[kept], target[kept], indexes=ids[query[kept]], **settings)
+    relevant = zip(ids.tolist(), curve.m.tolist(), strict=True)
+    metric.update(num_relevant={place: m for place, m in relevant if place >= 0})
     metric.set_dtype(torch.float64)
     return metric
 

@@ -278,15 +278,22 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
     from torch_ap.reports import report as write_report
 
     (*baseline, (name, judged)) = ((name, views[measure.view]) for name, views in runs.items())
+    common = set(judged.queries).intersection(*(x.queries for _, x in baseline))
+    queries = [x for x in judged.queries if x in common]
+    if judged.queries and not queries:
+        raise ValueError("--report has no comparison: the runs have no common queries (see -c)")
+    title = f"{measure.requested_name} of {name}"
+    if any(len(x.queries) > len(queries) for _, x in (*baseline, (name, judged))):
+        title += f", on {len(queries)} common queries"
     with announced(args.report):
         write_report(
-            metric_of(judged, measure.name),
+            metric_of(judged, measure.name, queries),
             args.report,
-            other=[metric_of(x, measure.name) for _, x in baseline],
+            other=[metric_of(x, measure.name, queries) for _, x in baseline],
             system_names=(name, *([other for other, _ in baseline] or [f"{name} (baseline)"])),
-            query_names=judged.queries,
+            query_names=queries,
             suspicious_labels=unjudged_documents(judged) if judged.convention in _ORDERED else None,
-            title=f"{measure.requested_name} of {name}",
+            title=title,
             confidence_level=args.confidence_level,
             n_resamples=args.n_resamples,
         )

@@ -155,7 +155,10 @@ class BestOf(WrapperMetric):
         """
         settings = SelectionSettings(method, confidence_level, None, correction, names)
         if len(self._epochs) < 2:
-            raise ValueError(f"the best of several epochs requires at least two values, got {len(self._epochs)}")
+            raise ValueError(
+                f"the best of several epochs requires at least two values, got {len(self._epochs)}; `compute` stores "
+                "the value of an epoch, `reset` begins the next one"
+            )
         shares = torch.stack([x.shares for x in self._epochs]).double()
         shares = shares if self._chosen is None else shares * self._chosen[1]
         shares = shares / shares.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -232,5 +233,12 @@ def _warnings(metric: QueryMetric, table: _PerQuery) -> list[str]:
             each = settings.per_query(metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]
             ends.append(float(each.values[each.counted].nanmean()))
         texts += cautions.ties(groups, min(ends), max(ends))
-    scores = metric.preds
-    return texts + (cautions.saturation(torch.cat([x.flatten().double() for x in scores])) if scores else [])
+    if not metric.preds:
+        return texts
+    scores = torch.cat([x.flatten().double() for x in metric.preds]).cpu().numpy()
+    query = torch.cat([x.flatten() for x in metric.indexes]).cpu().numpy()
+    order = np.lexsort((scores, query))
+    repeats = (np.diff(scores[order]) == 0) & (np.diff(query[order]) == 0)
+    tied = np.zeros(len(scores), np.bool_)
+    tied[order] = np.append(repeats, False) | np.append(False, repeats)
+    return texts + cautions.saturation(torch.from_numpy(scores), tied=torch.from_numpy(tied))
