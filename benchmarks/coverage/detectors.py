@@ -14,7 +14,13 @@ from benchmarks.coverage import report
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.inference.comparison import METHODS as COMPARED
-from torch_ap.detection.inference.resampled import METHODS, class_intervals_from_replicates, ends, image_replicates
+from torch_ap.detection.inference.resampled import (
+    METHODS,
+    class_intervals_from_replicates,
+    ends,
+    image_replicates,
+    list_replicates,
+)
 from torch_ap.inference import resampling
 from torch_ap.inference.record import GroupComparison
 from torch_ap.inference.resampling import Resampling
@@ -118,7 +124,7 @@ def of_classes(classes: int, images: int, *, repetitions: int, generator: torch.
         metric = Scenes(images, classes, generator).detected()
         table, sample = metric.per_class(), metric._sample(per_class=True)
         resampling = Resampling(_REPLICATES, generator)
-        values = image_replicates([sample.ranked], resampling, sample.interpolation, lists=[slice(None)])[:, 0]
+        values = list_replicates([sample.ranked], resampling, sample.interpolation)[0]
         for method in METHODS:
             interval = class_intervals_from_replicates(sample.ranked, values, sample.each_class(), method, _LEVEL)
             ends = zip(interval.low.tolist(), interval.high.tolist(), strict=True)

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from tests.apps.test_reports import ROUNDED, labels, queries, ranking, rows_of
+from tests.apps.test_reports import ROUNDED, labels, number_in, queries, ranking, rows_of
 from tests.support.each import each
 from tests.support.oracles_detection import random_scene
 from tests.support.tolerances import REORDERED
@@ -182,6 +182,24 @@ def test_a_page_of_two_detectors(tmp_path):
     classes = len(found.names)
     images = {name: values for name, *values in drawn[classes:]}
     assert images == {str(k): pytest.approx(list(y), abs=ROUNDED) for k, y in enumerate(aps) if y[0] == y[0]}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_page_of_two_detectors_on_images_in_groups(tmp_path):
+    preds, target = random_scene(3, images=12)
+    new, old = (MeanAveragePrecision("xywh") for _ in range(2))
+    for metric, thinned in ((new, preds), (old, [{name: x[::2] for name, x in image.items()} for image in preds])):
+        metric.update(thinned, target, groups=torch.arange(12) // 2)
+    rows = compared(new, old, tmp_path / "x.md", class_names=[f"class {x}" for x in range(9)], **FEW)
+    assert rows["mean AP"][2:5] == signed(new.compare(old))
+    classes = new.confidence_interval(per_class=True)
+    labels = new.compute()["classes"].tolist()
+    for label, low, high in zip(labels, classes.low.tolist(), classes.high.tolist(), strict=True):
+        shown = [DASH if x != x else f"{x:.3f}" for x in (low, high)]
+        assert rows[f"class {label}"][2:4] == shown
+    page = report(new, tmp_path / "x.html", **FEW).read_text()
+    found = new.confidence_interval()
+    assert [number_in(page, x) for x in ("low", "high")] == [float(found.low), float(found.high)]
 
 
 def test_scatters_of_many_points_and_ticks():

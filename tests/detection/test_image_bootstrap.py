@@ -13,7 +13,13 @@ from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.average_precision import average_precision
 from torch_ap.core.ranking.builders import from_ordered
 from torch_ap.detection.inference.rankings import ResampledRankings
-from torch_ap.detection.inference.resampled import METHODS, class_intervals, image_interval, image_replicates
+from torch_ap.detection.inference.resampled import (
+    METHODS,
+    class_intervals,
+    image_interval,
+    image_replicates,
+    list_replicates,
+)
 from torch_ap.inference.resampling import Resampling
 
 LEVELS = interpolation.recall_levels("101-point")
@@ -160,7 +166,7 @@ def test_on_cuda():
 def test_replicates_of_lists_are_means_over_their_rankings(levels):
     ranked = made(thresholds=3)
     how = Resampling(12, torch.Generator().manual_seed(1))
-    found = image_replicates([ranked], how, levels, lists=[slice(None)])[:, 0]
+    found = list_replicates([ranked], how, levels)[0]
     weights = torch.from_numpy(np.random.default_rng(0).integers(0, 3, (4, ranked.images)))
     each = ranked.average_precision_of_lists(weights, levels)
     assert found.shape == (12, 3)
@@ -174,7 +180,7 @@ def test_replicates_of_lists_are_means_over_their_rankings(levels):
 def test_intervals_of_lists_equal_their_replicates(method):
     ranked, how = made(images=30, items=300), {"interpolation": LEVELS}
     found = class_intervals(ranked, method=method, confidence_level=0.9, resampling=Resampling(80), **how)
-    values = image_replicates([ranked], Resampling(80), LEVELS, lists=[slice(None)])[:, 0].numpy()
+    values = list_replicates([ranked], Resampling(80), LEVELS)[0].numpy()
     for k in range(3):
         images = len(set(ranked.relevant_image[ranked.relevant_list == k].tolist()))
         if not images:

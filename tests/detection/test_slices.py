@@ -12,7 +12,7 @@ from tests.support.oracles_detection import random_scene, to_voc
 from tests.support.oracles_lvis import federated
 from tests.support.tolerances import REORDERED
 from torch_ap.detection import LVISMeanAveragePrecision, MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection.inference.resampled import image_replicates
+from torch_ap.detection.inference.resampled import list_replicates
 from torch_ap.detection.matching import candidate_pairs
 from torch_ap.detection.metrics import tables
 from torch_ap.inference.record import group_comparison
@@ -234,8 +234,8 @@ def test_each_class_is_compared_by_the_resamples_of_both(case):
     for sample in samples:
         places = [sample.labels.tolist().index(int(name)) for name in found.names]
         values.append(sample.each_class()[places])
-        replicates = image_replicates([sample.ranked], Resampling(40), sample.interpolation, lists=[slice(None)])
-        drawn.append(replicates[:, 0][:, places])
+        replicates = list_replicates([sample.ranked], Resampling(40), sample.interpolation)[0]
+        drawn.append(replicates[:, places])
     assert torch.equal(found.value_a, values[0])
     assert torch.equal(found.value_b, values[1])
     gaps = (drawn[0] - drawn[1]).numpy()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.queries import compare_per_query, pair_values
-from torch_ap.inference.record import GroupComparison
+from torch_ap.inference.record import Comparison, GroupComparison
 from torch_ap.inference.selection import best_of_metrics
 from torch_ap.plot.bars import Bar
 from torch_ap.reports.content import DASH, FORMS, NAN, Cell, Headline, Part, Section, Table, sorted_table
@@ -28,6 +28,7 @@ def comparison_sections(
     options: ReportOptions,
     unit: str,
     further: Callable[[], tuple[Mapping[str, Numbers], Sequence[Part]]] = lambda: ({}, []),
+    compare: Callable[[], Comparison] | None = None,
 ) -> list[Section]:
     """Return the section on the differences of two systems; nothing for one system.
 
@@ -37,6 +38,7 @@ def comparison_sections(
         options: arguments of the report.
         unit: unit of the sample, in the plural.
         further: returns the numbers of further comparisons by name, and further parts.
+        compare: returns the comparison; None for the method ``compare``.
 
     Raises:
         ValueError: for a second metric with other settings or data.
@@ -45,7 +47,8 @@ def comparison_sections(
         return []
     check_comparable(metric, options.other)
     how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
-    numbers = numbers_of(numbers_of_comparison(lambda: metric.compare(options.other, **how)), (head.value, head.other))
+    compare = compare or (lambda: metric.compare(options.other, **how))
+    numbers = numbers_of(numbers_of_comparison(compare), (head.value, head.other))
     if numbers["reason"].startswith("`other`"):  # other data, which the user can mend
         raise ValueError(numbers["reason"])
     rows, parts = further()

@@ -1,6 +1,7 @@
 """Report of an object detector."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,13 +14,14 @@ from torch_ap.detection.errors.confusion import confusion_counts
 from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
 from torch_ap.detection.errors.loss_per_image import loss_per_image
 from torch_ap.detection.errors.operating_points import score_thresholds
-from torch_ap.detection.inference.resampled import mean_and_class_intervals
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.base import DetectionMetric
 from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
+from torch_ap.detection.metrics.image_sample import share_resamples
 from torch_ap.detection.metrics.voc import VOCMeanAveragePrecision
+from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.plot.bars import Bar
@@ -76,23 +78,30 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     numbers = options.per_system(_numbers(metric), lambda: _numbers(options.other))
     means = [x["map"] for x in numbers.values()]
     metrics = options.per_system(metric, lambda: options.other)
-    intervals = {name: _intervals(x, options) for name, x in metrics.items()}
-    of_mean = next(iter(intervals.values()))[0]
+    if options.other is not None:
+        check_comparable(metric, options.other)
+    samples = _samples(metrics, options)
+    how = (options.confidence_level, None, options.resampling)
+    # with average="micro", the ranking of all classes has its own resamples
+    is_micro = getattr(metric._settings, "average", "macro") == "micro"
+    first, *others = [replace(x, labels=None) for x in samples.values()]
     head = headline(
         metric,
         "mean AP",
         lambda x: means[x is not metric],
         options,
-        interval=of_mean,
+        interval=None if is_micro else first.interval(*how),
         orders=_CHANCE_ORDERS,
     )
-    classes = None if options.other is None else _class_differences(metrics, intervals, options)
+    intervals = {name: x.interval(*how) for name, x in samples.items()}
+    classes = None if options.other is None else _class_differences(metric, samples, intervals, options)
     sections = comparison_sections(
         metric,
         head,
         options,
         "images",
         lambda: ({}, [*(classes.paired("classes", options) if classes else []), *_paired_images(metrics, options)]),
+        compare=None if is_micro else lambda: first.compare(*others, *how),
     )
     thresholds = metric._settings.thresholds
     iou = thresholds[threshold_index(None, thresholds)]
@@ -102,14 +111,14 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     if curves:
         caption = "Average precision of classes over all IoU thresholds"
         cuts = {name: _cuts(x, options) for name, x in metrics.items()}
-        class_bars = {name: _bars(metrics[name], x, labels, options) for name, (_, x, labels) in intervals.items()}
+        class_bars = {name: _bars(metrics[name], x, samples[name].labels, options) for name, x in intervals.items()}
         confusions = _confusions(metric) if metric._has_errors and len(curves) > 1 else None
         place = f" at IoU {iou:g}"
         sections += class_sections(metric, curves, cuts, class_bars, "classes", options, caption, place, confusions)
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics))
             sections += gallery_sections(metric, options)
-        sections.append(_class_table(curves, next(iter(intervals.values()))[1], iou, options, classes))
+        sections.append(_class_table(curves, next(iter(intervals.values())), iou, options, classes))
         loss = loss_per_image(metric._matches_at(None, None, {}))
         loss = None if getattr(metric._settings, "average", "macro") == "micro" else loss
         section = slice_section(metric, loss, options)
@@ -165,20 +174,20 @@ def _numbers(metric: Any) -> dict[str, float]:
 
 
 def _class_differences(
-    metrics: Mapping[str, Any], intervals: Mapping[str, tuple[Any, Interval, Tensor]], options: ReportOptions
+    metric: Any, samples: Mapping[str, Any], intervals: Mapping[str, Interval], options: ReportOptions
 ) -> ClassDifferences:
     """Return the AP of each class of both systems, with the differences."""
-    metric, other = metrics.values()
-    (_, mine, labels), (_, theirs, other_labels) = intervals.values()
-    places = {label: place for place, label in enumerate(other_labels.tolist())}
-    ap = torch.cat([theirs.estimate[: len(places)], theirs.estimate.new_full((1,), NAN)])
-    values = mine.estimate[: len(labels)], ap[[places.get(x, -1) for x in labels.tolist()]]
-    with metric._all_ranks():
-        compared_names = metric._sample(per_class=True).class_names
-    how: dict[str, Any] = {"confidence_level": options.confidence_level, **vars(options.resampling)}
-    names = label_names(labels, metric._class_names if options.names is None else options.names)
+    (one, mine), (other, theirs) = zip(samples.values(), intervals.values(), strict=True)
+    places = {label: place for place, label in enumerate(other.labels.tolist())}
+    ap = torch.cat([theirs.estimate, theirs.estimate.new_full((1,), NAN)])
+    values = mine.estimate, ap[[places.get(x, -1) for x in one.labels.tolist()]]
+    names = label_names(one.labels, metric._class_names if options.names is None else options.names)
     return ClassDifferences(
-        names, values, lambda: metric.compare(other, per_class=True, **how), compared_names, options
+        names,
+        values,
+        lambda: one.compare(other, options.confidence_level, None, options.resampling),
+        one.class_names,
+        options,
     )
 
 
@@ -298,21 +307,13 @@ def _cuts(metric: Any, options: ReportOptions) -> list[Cuts]:
     return [*cuts_of_detections(numbers[0], [ALL]), *cuts_of_detections(numbers[1], at.names)]
 
 
-def _intervals(metric: Any, options: ReportOptions) -> tuple[Interval | None, Interval, Tensor]:
-    """Return the intervals of the mean and of the classes from the same resamples, and the labels of the classes.
-
-    The first is None with ``average="micro"``, whose ranking of all classes has its own resamples.
-    """
-    with metric._all_ranks():
-        sample = metric._sample(per_class=True)
-    of_mean, of_classes = mean_and_class_intervals(
-        sample.ranked,
-        confidence_level=options.confidence_level,
-        interpolation=sample.interpolation,
-        resampling=options.resampling,
-    )
-    is_micro = getattr(metric._settings, "average", "macro") == "micro"
-    return None if is_micro else of_mean, of_classes, sample.labels
+def _samples(metrics: Mapping[str, Any], options: ReportOptions) -> dict[str, Any]:
+    """Return the images of each system with the same resamples, for intervals and comparisons of the classes."""
+    samples = []
+    for metric in metrics.values():
+        with metric._all_ranks():
+            samples.append(metric._sample(per_class=True))
+    return dict(zip(metrics, share_resamples(samples, options.resampling), strict=True))
 
 
 def _bars(metric: Any, interval: Interval, labels: Tensor, options: ReportOptions) -> dict[str, Bar]:

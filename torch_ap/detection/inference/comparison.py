@@ -1,7 +1,7 @@
 """Comparison of two detectors on the same images."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch_ap.detection.inference.resampled import (
     group_degrees_of_freedom,
     image_replicates,
     images_per_list,
+    list_replicates,
     narrow_note,
     without_each_group,
 )
@@ -45,6 +46,7 @@ def compare_images(
     method: str = "bootstrap-percentile",
     interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
+    values: Sequence[Tensor] | None = None,
 ) -> Comparison:
     """Return the difference of two systems' mean AP by the bootstrap over images, with shared resamples.
 
@@ -59,6 +61,7 @@ def compare_images(
             of the replicates and the normal distribution.
         interpolation: as for :meth:`torch_ap.detection.inference.resampled.ResampledRankings.average_precision`.
         resampling: None for 1,000 resamples that repeat.
+        values: (B,) replicates of both systems, if they are known.
 
     Returns:
         :class:`torch_ap.inference.Comparison` of floats. NaN, with a reason, without ground truths or if there is one
@@ -77,7 +80,10 @@ def compare_images(
     a, b = (float(ranked.average_precision(ranked.unit_weights, interpolation).nanmean()) for ranked in systems)
     replicates = None
     if not math.isnan(a) and first.images > 1:
-        replicates = image_replicates(systems, resampling or Resampling(), interpolation)
+        if values is None:
+            replicates = image_replicates(systems, resampling or Resampling(), interpolation)
+        else:
+            replicates = torch.stack(list(values), 1)
     count = images_of_mean(systems)
     return limit_p_value(_compare((a, b), replicates, confidence_level, method), count, "images", narrow_note(count))
 
@@ -154,6 +160,7 @@ def compare_lists(
     method: str = "bootstrap-normal",
     interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
+    values: Sequence[Tensor] | None = None,
 ) -> GroupComparison:
     """Return the difference of the mean AP over the rankings of each list, such as the AP of each class.
 
@@ -166,6 +173,7 @@ def compare_lists(
             number of images with ground truths of the list, minus one.
         interpolation: as for :func:`compare_images`.
         resampling: as for :func:`compare_images`, with the same resamples.
+        values: (B, K) replicates of all lists of each system, if they are known.
 
     Returns:
         :class:`torch_ap.inference.GroupComparison` of (K,) tensors. p is at least 2^(1 - n) for n images with a ground
@@ -193,7 +201,8 @@ def compare_lists(
     images = images_per_list(first)[places[0]].tolist()
     replicates = None
     if max(images, default=0) > 1:
-        replicates = image_replicates(systems, resampling or Resampling(), interpolation, lists=places)
+        values = values or list_replicates(systems, resampling or Resampling(), interpolation)
+        replicates = torch.stack([x[:, columns] for x, columns in zip(values, places, strict=True)], 1)
     counts, comparisons = _count_images_of_pairs(systems, places), {}
     for k, name in enumerate(lists):
         columns = None if replicates is None or images[k] < 2 else replicates[:, :, k]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -36,7 +36,6 @@ def image_replicates(
     resampling: Resampling,
     interpolation: InterpolationRule = None,
     *,
-    lists: Sequence[Tensor | slice] | None = None,
     statistics: Sequence[Statistic] | None = None,
 ) -> Tensor:
     """Return the mean AP over the rankings with ground truths, of each system in B resamples of the images.
@@ -45,7 +44,6 @@ def image_replicates(
         systems: X systems over the same images, which share the resamples.
         resampling: number of resamples, generator and memory limit.
         interpolation: as for :meth:`ResampledRankings.average_precision`.
-        lists: K lists of each system, to return the mean AP of each list instead.
         statistics: for each system, a function of its rankings and (b, U) weights that returns (b, K) numbers, to
             return these instead.
 
@@ -57,10 +55,7 @@ def image_replicates(
     def means(weights: Tensor) -> Tensor:
         if statistics is not None:
             return torch.stack([f(ranked, weights) for f, ranked in zip(statistics, systems, strict=True)], 1)
-        if lists is None:
-            return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
-        aps = [ranked.average_precision_of_lists(weights, interpolation) for ranked in systems]
-        return torch.stack([values[:, columns] for values, columns in zip(aps, lists, strict=True)], 1)
+        return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
 
     if device.type == "cpu":
         equal, size = np.ones(images, np.int64), sum(size_of(ranked, interpolation) for ranked in systems)
@@ -76,6 +71,26 @@ def image_replicates(
         return (multinomial_on_device(generator, ones, (ones * images)[:1].expand(count)),)
 
     return torch.cat([means(*weights) for weights in resampling.draw_on_device(width, draw)])
+
+
+def list_replicates(
+    systems: Sequence[ResampledRankings], resampling: Resampling, interpolation: InterpolationRule
+) -> list[Tensor]:
+    """Return the mean AP over the rankings of each list in B resamples of the images, (B, K) for each system.
+
+    Args:
+        systems: as for :func:`image_replicates`; their numbers of lists may differ.
+        resampling: as for :func:`image_replicates`.
+        interpolation: as for :func:`image_replicates`.
+    """
+    counts = [len(ranked.offsets) - 1 for ranked in systems]
+
+    def padded(ranked: ResampledRankings, weights: Tensor) -> Tensor:
+        aps = ranked.average_precision_of_lists(weights, interpolation)
+        return torch.nn.functional.pad(aps, (0, max(counts) - aps.shape[1]), value=torch.nan)
+
+    values = image_replicates(systems, resampling, interpolation, statistics=[padded] * len(systems))
+    return [values[:, place, :count] for place, count in enumerate(counts)]
 
 
 def size_of(ranked: ResampledRankings, interpolation: InterpolationRule) -> int:
@@ -305,6 +320,7 @@ def class_intervals(
     method: str = "bootstrap-logit",
     interpolation: InterpolationRule = None,
     resampling: Resampling | None = None,
+    values: Tensor | None = None,
 ) -> Interval:
     """Return intervals of the mean AP over the rankings of each list, such as the AP of a class over IoU thresholds.
 
@@ -317,6 +333,7 @@ def class_intervals(
         method: a method of :func:`image_interval`.
         interpolation: as for :func:`image_interval`.
         resampling: as for :func:`image_interval`, with the same resamples.
+        values: (B, K) replicates, if they are known.
 
     Returns:
         :class:`torch_ap.inference.record.Interval` of (K,) float64 tensors. The ends are NaN without ground truths,
@@ -343,26 +360,9 @@ def class_intervals(
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
     estimate = ranked.average_precision_of_lists(ranked.unit_weights, interpolation)[0]
-    values = image_replicates([ranked], resampling or Resampling(), interpolation, lists=[slice(None)])[:, 0]
+    if values is None:
+        (values,) = list_replicates([ranked], resampling or Resampling(), interpolation)
     return class_intervals_from_replicates(ranked, values, estimate, method, confidence_level)
-
-
-def mean_and_class_intervals(
-    ranked: ResampledRankings, *, confidence_level: float, interpolation: InterpolationRule, resampling: Resampling
-) -> tuple[Interval, Interval]:
-    """Return the results of :func:`image_interval` and :func:`class_intervals` from the same resamples.
-
-    Args:
-        ranked: rankings with the same number of IoU thresholds for each list.
-        confidence_level: as for :func:`image_interval`.
-        interpolation: as for :func:`image_interval`.
-        resampling: as for :func:`image_interval`.
-    """
-    estimate = ranked.average_precision_of_lists(ranked.unit_weights, interpolation)[0]
-    values = image_replicates([ranked], resampling, interpolation, lists=[slice(None)])[:, 0]
-    options: dict[str, Any] = {"confidence_level": confidence_level, "interpolation": interpolation}
-    mean = image_interval(ranked, **options, values=values.nanmean(1))
-    return mean, class_intervals_from_replicates(ranked, values, estimate, "bootstrap-logit", confidence_level)
 
 
 def class_intervals_from_replicates(

@@ -28,6 +28,7 @@ from torch_ap.detection.inference.resampled import (
     group_interval,
     image_contributions,
     image_interval,
+    list_replicates,
 )
 from torch_ap.detection.inputs.images import Columns, image_ids
 from torch_ap.detection.metrics.matched_images import MatchedImages
@@ -119,6 +120,8 @@ class ImageSample(Sample):
         class_names: names of these classes, for comparisons.
         image_ids: (B,) ids of the images, or None.
         groups: (B,) int64, the group of each image of ``ranked``, such as its video; None for independent images.
+        replicates: AP of each class in resamples of the images, (resamples, classes), for all intervals and comparisons
+            of the classes and of their mean; None for resamples of each call.
     """
 
     columns: Columns
@@ -128,6 +131,7 @@ class ImageSample(Sample):
     class_names: Sequence[str] = ()
     image_ids: Tensor | None = None
     groups: Tensor | None = None
+    replicates: Tensor | None = None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of ``map``, or of the AP of each class: all IoU thresholds, first area, last limit."""
@@ -141,9 +145,11 @@ class ImageSample(Sample):
                 each_list=self.labels is not None,
             )
         elif self.labels is None:
-            intervals = image_interval(self.ranked, method=method or "bootstrap-basic", **options)
+            means = None if self.replicates is None else self.replicates.nanmean(1)
+            intervals = image_interval(self.ranked, method=method or "bootstrap-basic", **options, values=means)
         else:
-            intervals = class_intervals(self.ranked, method=method or "bootstrap-logit", **options)
+            method = method or "bootstrap-logit"
+            intervals = class_intervals(self.ranked, method=method, **options, values=self.replicates)
         if self.labels is None:
             return intervals
         names = ("estimate", "low", "high", "standard_error")
@@ -163,25 +169,33 @@ class ImageSample(Sample):
         self, other: "ImageSample", confidence_level: float, method: str | None, resampling: Resampling
     ) -> Comparison:
         """Return the comparison of two detectors on the same images."""
-        check(self.columns, other.columns, self.image_ids, other.image_ids)
-        if (self.groups is None) != (other.groups is None) or not (
-            self.groups is None or other.groups is None or torch.equal(self.groups, other.groups)
-        ):
-            raise ValueError("`other` must have been updated with the same `groups`")
+        self.check_images(other)
         options, pair = self._options(confidence_level, resampling), (self.ranked, other.ranked)
         in_groups: dict[str, Any] = {"confidence_level": confidence_level, "interpolation": self.interpolation}
         groups = self._image_groups(method)
+        values = None
+        if self.replicates is not None and other.replicates is not None:
+            values = self.replicates, other.replicates
         if self.labels is None or other.labels is None:
             if groups is not None:
                 return compare_in_groups(pair, groups, **in_groups)
-            return compare_images(self.ranked, other.ranked, method=method or "bootstrap-percentile", **options)
+            means = None if values is None else (values[0].nanmean(1), values[1].nanmean(1))
+            return compare_images(*pair, method=method or "bootstrap-percentile", **options, values=means)
         has_truths = set(self.ranked.relevant_list.tolist())
         other_places = {label: place for place, label in enumerate(other.labels.tolist())}
         classes = enumerate(zip(self.labels.tolist(), self.class_names, strict=True))
         lists = {name: (k, other_places[label]) for k, (label, name) in classes if k in has_truths}
         if groups is not None:
             return compare_lists_in_groups(pair, lists, groups, **in_groups)
-        return compare_lists(self.ranked, other.ranked, lists, method=method or "bootstrap-normal", **options)
+        return compare_lists(*pair, lists, method=method or "bootstrap-normal", **options, values=values)
+
+    def check_images(self, other: "ImageSample") -> None:
+        """Raise ValueError for images with other ground truths, in another order or in other groups."""
+        check(self.columns, other.columns, self.image_ids, other.image_ids)
+        if (self.groups is None) != (other.groups is None) or not (
+            self.groups is None or other.groups is None or torch.equal(self.groups, other.groups)
+        ):
+            raise ValueError("`other` must have been updated with the same `groups`")
 
     def _image_groups(self, method: str | None) -> Groups | None:
         """Return the group of each image; None for independent images."""
@@ -205,6 +219,19 @@ class ImageSample(Sample):
     def _options(self, confidence_level: float, resampling: Resampling) -> dict[str, Any]:
         """Return the options that intervals and comparisons have in common."""
         return {"confidence_level": confidence_level, "interpolation": self.interpolation, "resampling": resampling}
+
+
+def share_resamples(samples: Sequence[ImageSample], resampling: Resampling) -> list[ImageSample]:
+    """Return samples of the classes of systems over the same images, with the same resamples for all results.
+
+    Images in groups are not resampled, so their samples are unchanged.
+    """
+    for sample in samples[1:]:
+        samples[0].check_images(sample)
+    if samples[0].groups is not None:
+        return list(samples)
+    values = list_replicates([x.ranked for x in samples], resampling, samples[0].interpolation)
+    return [replace(sample, replicates=x) for sample, x in zip(samples, values, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
