@@ -30,7 +30,7 @@ class CocoAnalyses(DetectionAnalyses):
 
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
         _settings: CocoSettings
-    _report: Report
+        _report: Report
 
     def compute(self) -> dict[str, Any]:
         """Return all numbers of the images so far, by torchmetrics' names."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -43,10 +43,11 @@ class MatchedImages:
 
     _argument_names: ClassVar[Mapping[str, str]] = MappingProxyType({})  # of settings that have other names
     _threshold_name: ClassVar[str] = "iou_threshold"  # argument of methods that selects one of the thresholds
-    _settings: Any  # settings of the value, a record
-    device: Any
-    _all_ranks: Any  # returns a context in which `_columns` returns the images of all processes
-    _dtype_of_result: Any  # returns the dtype of the value for a dtype of scores
+    if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
+        _settings: Any  # settings of the value, a record
+        device: Any
+        _all_ranks: Any  # returns a context in which `_columns` returns the images of all processes
+        _dtype_of_result: Any  # returns the dtype of the value for a dtype of scores
 
     # -- hooks of the rules of an evaluation
 

@@ -26,8 +26,8 @@ class VocAnalyses(DetectionAnalyses):
     )
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
         _settings: VocSettings
-    class_metrics: bool
-    class_names: ClassNames
+        class_metrics: bool
+        class_names: ClassNames
 
     def compute(self) -> dict[str, Tensor]:
         """Return ``map`` of the images so far, and the optional numbers."""
