@@ -9,6 +9,7 @@ from torch_ap.classification.state import ItemState
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import Action, IgnoreIndex, NanStrategy, Normalization, Thresholds, with_keywords_of
 from torch_ap.core.items.settings import average_precision_settings
+from torch_ap.core.metric.state import setting
 from torch_ap.core.ranking import segments
 from torch_ap.inference.operating_point import ThresholdCriterion
 
@@ -17,7 +18,7 @@ class OperatingPointMetric(ItemState):
     """Abstract: the best ratio among the thresholds with a minimum of the other ratio, and the best threshold.
 
     Args:
-        criterion: the minimum.
+        minimum: ratio with a minimum, "recall" or "precision", and the minimum; the argument is ``min_{ratio}``.
         columns: name and value of the argument with the number of columns; (None, None) for one ranking.
         thresholds, ignore_index, validate_args: as of the concrete classes.
         normalization, empty_target_action, nan_strategy: as for :class:`torch_ap.BinaryAveragePrecision`.
@@ -26,7 +27,7 @@ class OperatingPointMetric(ItemState):
 
     def __init__(
         self,
-        criterion: ThresholdCriterion,
+        minimum: tuple[str, float],
         columns: tuple[str | None, int | None],
         thresholds: Thresholds,
         ignore_index: IgnoreIndex,
@@ -37,6 +38,8 @@ class OperatingPointMetric(ItemState):
         nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
+        ratio, least = minimum
+        checks.fraction(f"min_{ratio}", least)
         settings = average_precision_settings(
             columns,
             "none",
@@ -48,7 +51,7 @@ class OperatingPointMetric(ItemState):
             nan_strategy=nan_strategy,
         )
         super().__init__(settings, **kwargs)
-        self._criterion = criterion
+        self._criterion = ThresholdCriterion(**{ratio: least})
 
     @property
     def _can_exchange(self) -> bool:
@@ -131,9 +134,8 @@ class BinaryPrecisionAtFixedRecall(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        checks.fraction("min_recall", min_recall)
         inputs = (None, None), thresholds, ignore_index, validate_args
-        super().__init__(ThresholdCriterion(recall=min_recall), *inputs, **kwargs)
+        super().__init__(("recall", min_recall), *inputs, **kwargs)
         self.min_recall = min_recall
 
 
@@ -161,6 +163,8 @@ class MulticlassPrecisionAtFixedRecall(OperatingPointMetric):
         (tensor([1., 1., 1.]), tensor([0.7000, 0.4000, 0.5000]))
     """
 
+    num_classes = setting("_settings.inputs.width", "The number of classes, C.")
+
     @with_keywords_of(OperatingPointMetric.__init__, open_ended=True)
     def __init__(
         self,
@@ -171,15 +175,9 @@ class MulticlassPrecisionAtFixedRecall(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        checks.fraction("min_recall", min_recall)
         inputs = ("num_classes", num_classes), thresholds, ignore_index, validate_args
-        super().__init__(ThresholdCriterion(recall=min_recall), *inputs, **kwargs)
+        super().__init__(("recall", min_recall), *inputs, **kwargs)
         self.min_recall = min_recall
-
-    @property
-    def num_classes(self) -> int:
-        """The number of classes, C."""
-        return self._settings.inputs.width or 0
 
 
 class MultilabelPrecisionAtFixedRecall(OperatingPointMetric):
@@ -205,6 +203,8 @@ class MultilabelPrecisionAtFixedRecall(OperatingPointMetric):
         (tensor([1.0000, 0.5000]), tensor([0.9000, 0.7000]))
     """
 
+    num_labels = setting("_settings.inputs.width", "The number of labels, L.")
+
     @with_keywords_of(OperatingPointMetric.__init__, open_ended=True)
     def __init__(
         self,
@@ -215,15 +215,9 @@ class MultilabelPrecisionAtFixedRecall(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        checks.fraction("min_recall", min_recall)
         inputs = ("num_labels", num_labels), thresholds, ignore_index, validate_args
-        super().__init__(ThresholdCriterion(recall=min_recall), *inputs, **kwargs)
+        super().__init__(("recall", min_recall), *inputs, **kwargs)
         self.min_recall = min_recall
-
-    @property
-    def num_labels(self) -> int:
-        """The number of labels, L."""
-        return self._settings.inputs.width or 0
 
 
 class BinaryRecallAtFixedPrecision(OperatingPointMetric):
@@ -260,9 +254,8 @@ class BinaryRecallAtFixedPrecision(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        checks.fraction("min_precision", min_precision)
         inputs = (None, None), thresholds, ignore_index, validate_args
-        super().__init__(ThresholdCriterion(precision=min_precision), *inputs, **kwargs)
+        super().__init__(("precision", min_precision), *inputs, **kwargs)
         self.min_precision = min_precision
 
 
@@ -290,6 +283,8 @@ class MulticlassRecallAtFixedPrecision(OperatingPointMetric):
         (tensor([1., 1., 1.]), tensor([0.7000, 0.4000, 0.5000]))
     """
 
+    num_classes = setting("_settings.inputs.width", "The number of classes, C.")
+
     @with_keywords_of(OperatingPointMetric.__init__, open_ended=True)
     def __init__(
         self,
@@ -300,15 +295,9 @@ class MulticlassRecallAtFixedPrecision(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        checks.fraction("min_precision", min_precision)
         inputs = ("num_classes", num_classes), thresholds, ignore_index, validate_args
-        super().__init__(ThresholdCriterion(precision=min_precision), *inputs, **kwargs)
+        super().__init__(("precision", min_precision), *inputs, **kwargs)
         self.min_precision = min_precision
-
-    @property
-    def num_classes(self) -> int:
-        """The number of classes, C."""
-        return self._settings.inputs.width or 0
 
 
 class MultilabelRecallAtFixedPrecision(OperatingPointMetric):
@@ -334,6 +323,8 @@ class MultilabelRecallAtFixedPrecision(OperatingPointMetric):
         (tensor([1., 1.]), tensor([0.1000, 0.7000]))
     """
 
+    num_labels = setting("_settings.inputs.width", "The number of labels, L.")
+
     @with_keywords_of(OperatingPointMetric.__init__, open_ended=True)
     def __init__(
         self,
@@ -344,12 +335,6 @@ class MultilabelRecallAtFixedPrecision(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        checks.fraction("min_precision", min_precision)
         inputs = ("num_labels", num_labels), thresholds, ignore_index, validate_args
-        super().__init__(ThresholdCriterion(precision=min_precision), *inputs, **kwargs)
+        super().__init__(("precision", min_precision), *inputs, **kwargs)
         self.min_precision = min_precision
-
-    @property
-    def num_labels(self) -> int:
-        """The number of labels, L."""
-        return self._settings.inputs.width or 0
