@@ -1,6 +1,5 @@
 """Mean average precision of detections under the conventions of detection benchmarks, for boxes."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -113,7 +112,7 @@ class Detections:
         each = Convention(interpolation=settings.interpolation, ties="grouped")(curve)
         if settings.absent_classes == "0":
             each = torch.where((curve.m == 0) & (curve.n > 0), 0.0, each)
-        return math.nan if each.isnan().all() else each.nanmean().item()
+        return each.nanmean().item()
 
     def _matches(self, settings: DetectionSettings) -> Matches:
         columns = self._columns

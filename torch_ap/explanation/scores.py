@@ -1,6 +1,5 @@
 """Average precision of scores and binary targets under the conventions of classifiers."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -85,7 +84,7 @@ class Scores:
         each = convention(builders.from_columns(scores.contiguous(), self._target.bool()))
         if settings.absent_classes == "0" and len(each) > 1:
             each = each.nan_to_num(0.0)
-        return math.nan if each.isnan().all() else each.nanmean().item()
+        return each.nanmean().item()
 
 
 def _transformed(scores: Tensor, how: str) -> Tensor:
