@@ -157,13 +157,31 @@ class ResampledRankings:
         sums = aps.new_zeros(len(aps), size).index_add_(1, self.ranking_list, aps)
         return sums / segments.count(self.ranking_list, size)
 
+    def recall(self, weights: Tensor) -> Tensor:
+        """Return the recall of all items of each ranking: (b, S) float64, NaN without ground truths.
+
+        Args:
+            weights: as for :meth:`average_precision`.
+        """
+        row_weights, hits = arrays.native(weights), self.hits
+        cumulative = segments.from_zero(arrays.take(row_weights, hits.image))
+        counts = arrays.take(cumulative, hits.offsets[1:]) - arrays.take(cumulative, hits.offsets[:-1])
+        hit_count, m = (segments.as_float64(arrays.tensor(x)) for x in (counts, self._relevant_counts(row_weights)))
+        return hit_count / m
+
+    def _relevant_counts(self, row_weights: Any) -> Any:
+        """Return the number of ground truths of each ranking, (b, S), for native weights."""
+        *_, lists, truth_image, truths = self._columns
+        cumulative = arrays.take(segments.from_zero(arrays.take(row_weights, truth_image)), truths)
+        return arrays.take(cumulative[:, 1:] - cumulative[:, :-1], lists)
+
     def curve(self, weights: Tensor) -> HitCurve:
         """Return the hit curves of b * S rankings, by row of weights; an entry is a hit with its number of occurrences.
 
         Args:
             weights: (b, U) as for :meth:`average_precision`.
         """
-        image, counted, starts, ends, lists, truth_image, truths = self._columns
+        image, counted, starts, ends, lists, *_ = self._columns
         row_weights, hits, changes = arrays.native(weights), self.hits, self.changes
         times_of_hits = arrays.take(row_weights, hits.image)
         flat = arrays.true_indices(times_of_hits.reshape(-1) > 0)
@@ -180,8 +198,7 @@ class ResampledRankings:
         end = arrays.take(items, ends) + arrays.take(change, changes.offsets[1:])
         cumulative = items.reshape(-1)[row * items.shape[1] + hits.item[hit] + 1] - start.reshape(-1)[ranking]
         cumulative += change.reshape(-1)[row * change.shape[1] + changes.before_hit[hit]]
-        m = arrays.take(segments.from_zero(arrays.take(row_weights, truth_image)), truths)
-        m = arrays.take(m[:, 1:] - m[:, :-1], lists)
+        m = self._relevant_counts(row_weights)
         cumulative_hits = segments.from_zero(times)
         hits_above = cumulative_hits[:-1] - cumulative_hits[offsets[:-1]][ranking]
         return HitCurve(

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays
-from torch_ap.core.measures.convention import Convention
-from torch_ap.core.ranking import segments
 from torch_ap.detection.inference.comparison import compare_numbers
 from torch_ap.detection.inference.rankings import ResampledRankings, ranked_images
 from torch_ap.detection.inference.resampled import Statistic
@@ -77,14 +74,9 @@ def _statistic(numbers: list[_Number], coco: CocoNumbers) -> Statistic:
     has_precision = not all(x.is_recall for x in numbers)
 
     def statistic(ranked: ResampledRankings, weights: Tensor) -> Tensor:
-        curve = ranked.curve(weights)
         shape = (len(weights), *coco.shape)
-        m = segments.as_float64(arrays.tensor(curve.m)).view(shape)
-        recall = segments.as_float64(arrays.tensor(segments.total(curve.hits, curve.offsets))).view(shape) / m
-        precision = recall
-        if has_precision:
-            values = Convention(interpolation=coco.levels)(curve).view(shape)
-            precision = torch.where(m > 0, values, torch.nan)
+        recall = ranked.recall(weights).view(shape)
+        precision = ranked.average_precision(weights, coco.levels).view(shape) if has_precision else recall
         means = []
         for number in numbers:
             values = recall if number.is_recall else precision
