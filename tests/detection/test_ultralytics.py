@@ -11,6 +11,7 @@ from tests.support.tolerances import REORDERED, SINGLE
 from tests.support.ultralytics_numbers import COMMITTED, scene
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.cli.main import main
+from torch_ap.detection.curves import coco_curve
 from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 REFERENCE = json.loads((DATA / "ultralytics_reference.json").read_text())
@@ -50,6 +51,37 @@ def test_equals_the_numbers_of_the_package(convention):
 def test_function_and_metric_of_coco(convention, compute):
     for seed, wanted in enumerate(REFERENCE[convention][:8]):
         check_numbers(*scene(seed), convention, wanted, compute)
+
+
+@pytest.mark.parametrize("convention", REFERENCE)
+@pytest.mark.filterwarnings("ignore:.*boxes in `preds`")
+def test_curve_of_coco(convention):
+    for seed, wanted in enumerate(REFERENCE[convention][:8]):
+        preds, target = scene(seed)
+        curves = {int(curve.name): curve for curve in coco_curve(preds, target, convention=convention)}
+        aps = [float(curves[label].average_precision) for label in wanted["classes"]]
+        assert aps == pytest.approx(wanted["map_50_per_class"], abs=REORDERED)
+        metric = MeanAveragePrecision(convention=convention)
+        metric.update(preds, target)
+        for threshold in (0.5, 0.75):
+            curves = coco_curve(preds, target, iou_threshold=threshold, convention=convention)
+            for curve, expected in zip(curves, metric.curve(threshold), strict=True):
+                assert curve.name == expected.name
+                assert all(map(torch.equal, (curve.thresholds, curve.hits), (expected.thresholds, expected.hits)))
+                assert torch.equal(curve.average_precision.nan_to_num(-1), expected.average_precision.nan_to_num(-1))
+
+
+def test_curve_of_coco_without_a_meaning():
+    for name, value in (
+        ("rec_thresholds", [0.5]),
+        ("max_detections", 100),
+        ("area", "small"),
+        ("iou_type", "keypoints"),
+    ):
+        with pytest.raises(ValueError, match=f"^`{name}` "):
+            coco_curve([], [], convention="ultralytics", **{name: value})
+    with pytest.raises(ValueError, match="`convention` must be one of"):
+        coco_curve([], [], convention="yolo")
 
 
 @pytest.mark.no_cover

@@ -28,7 +28,7 @@ from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco_counts import counts_of_boxes, settings_of_counts
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, default_settings, settings_of
 from torch_ap.detection.rules.lvis import lvis_settings_of
-from torch_ap.detection.rules.ultralytics import settings_by_convention
+from torch_ap.detection.rules.ultralytics import arguments_by_convention, settings_by_convention
 from torch_ap.detection.rules.voc import VocSettings
 
 __all__ = ["coco_counts", "coco_curve", "lvis_curve", "voc_curve"]
@@ -94,6 +94,7 @@ def coco_curve(
     rec_thresholds: list[float] | None = None,
     max_detections: int | None = None,
     *,
+    convention: DetectionConvention | None = None,
     area: str = "all",
     area_ranges: AreaRanges | None = None,
     class_names: ClassNames = None,
@@ -110,6 +111,8 @@ def coco_curve(
         box_format, iou_type, rec_thresholds: as there; one ``iou_type``.
         iou_threshold: a number in [0, 1].
         max_detections: the number of best detections of a class and image that count. Default: 100; 20 for keypoints.
+        convention: None for COCO's rules; "ultralytics" or "ultralytics-8.3" for the curves of :func:`voc_curve` with
+            this convention. It requires the default of the arguments that :func:`voc_curve` lacks.
         area: name of an area range, "all" or one of ``area_ranges``.
         area_ranges, class_names, iou, box_width, sigmas, use_given_area, validate_args: as there.
 
@@ -135,6 +138,8 @@ def coco_curve(
         >>> curves[0].name, curves[0].thresholds, curves[0].hits
         ('cat', tensor([0.9000, 0.8000]), tensor([0, 1]))
     """
+    if convention is not None:
+        return voc_curve(**arguments_by_convention(locals(), coco_curve, voc_curve))
     checks.fraction("iou_threshold", iou_threshold)
     limit = checks.positive_int("max_detections", max_detections, optional=True)
     limits = None if limit is None else [limit]
