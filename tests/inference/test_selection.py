@@ -32,13 +32,12 @@ from torch_ap.inference import (
     compare_systems_per_query,
 )
 from torch_ap.inference.contributions import ranking_contributions
-from torch_ap.inference.selection import (
-    METHODS,
+from torch_ap.inference.selection import METHODS, adjusted_p_values
+from torch_ap.inference.selection_intervals import (
     JointDistribution,
     _hybrid,
-    _selection_errors,
     _truncation,
-    adjusted_p_values,
+    selection_errors,
     student_draws,
 )
 
@@ -130,12 +129,12 @@ def test_hybrid_of_a_clear_winner_is_its_own_interval_nearly():
     low, high = _hybrid(given, 0, 0.05)
     assert -stats.norm.isf(0.025) * 1.05 < low - 10 < -stats.norm.isf(0.025) * 0.99
     assert high - 10 == pytest.approx(10 - low, abs=SINGLE)
-    assert _selection_errors(given).mean() == pytest.approx(0, abs=REORDERED)
+    assert selection_errors(given).mean() == pytest.approx(0, abs=REORDERED)
 
 
 def test_selection_errors_of_equal_systems_are_the_largest_draws():
     equal = joint(np.zeros(4), 0.5 * np.eye(4) + 0.5, df=math.inf)
-    errors = _selection_errors(equal)
+    errors = selection_errors(equal)
     np.testing.assert_array_equal(errors, equal.draws.max(0))
     # mean of the maximum of four normal variables, times sqrt(1 - correlation)
     assert errors.mean() == pytest.approx(1.0294 * 0.5**0.5, abs=DRAWN)
@@ -153,7 +152,7 @@ def test_selection_errors_by_a_loop_over_draws():
     for draw in given.draws.T[:200]:
         drawn = centers + draw * errors
         wanted.append(drawn.max() - centers[drawn.argmax()])
-    np.testing.assert_allclose(_selection_errors(given)[:200], wanted, atol=REORDERED)
+    np.testing.assert_allclose(selection_errors(given)[:200], wanted, atol=REORDERED)
 
 
 def test_critical_values():
