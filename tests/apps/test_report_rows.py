@@ -87,6 +87,7 @@ def test_confusions_follow_the_slider(browser, detectors, page_of_detectors):
             threshold = move(page, i * last // 9)
             text = page.locator(".confusions .remark").text_content()
             near = float(text.split("≥ ")[1].split(" for")[0])
+            # the page shows six digits
             assert near == pytest.approx(threshold, rel=1e-5), "every threshold has confusions"
             matrix = metric.confusion_matrix(score_threshold=threshold).matrix[:-1, :-1].clone().fill_diagonal_(0)
             assert f": {int(matrix.sum())} objects" in text
@@ -138,6 +139,7 @@ def test_the_depth_slider_compares_two_systems(browser, tmp_path):
             cells = page.locator(".results table").last.locator("td").all_text_contents()[-6:-4]
             numbers = [float(x) for x in " to ".join(cells).replace("\N{MINUS SIGN}", "-").split(" to ")]
             expected = [float(getattr(found, x)) for x in ("difference", "low", "high")]
+            # three digits on the page, rounded twice
             assert numbers == pytest.approx(expected, abs=1.1e-3), "rounded twice"
 
 
