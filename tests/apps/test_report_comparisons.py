@@ -8,7 +8,7 @@ import torch
 from tests.apps.test_reports import ROUNDED, labels, number_in, queries, ranking, rows_of
 from tests.support.each import each
 from tests.support.oracles_detection import random_scene
-from tests.support.tolerances import REORDERED
+from tests.support.tolerances import REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MeanAveragePrecision, functional, report
 from torch_ap.cli import main
 from torch_ap.detection import LVISMeanAveragePrecision
@@ -133,7 +133,9 @@ def test_numbers_of_weighted_images_are_the_numbers_of_repeated_images(seed):
         found = compared_numbers._statistic(listed, numbers)(ranked, weights[None])[0].tolist()
         for number, value in zip(listed, found, strict=True):
             wanted = float(expected[number.name])
-            assert value == pytest.approx(float("nan") if wanted == -1 else wanted, abs=1e-6, nan_ok=True), number.name
+            assert value == pytest.approx(float("nan") if wanted == -1 else wanted, abs=SINGLE, nan_ok=True), (
+                number.name
+            )
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -153,7 +155,7 @@ def test_numbers_of_two_detectors(kind):
     for name, x in found.items():
         for value, wanted in zip((x.value_a, x.value_b), values, strict=True):
             wanted = float(wanted[name])
-            assert float(value) == pytest.approx(float("nan") if wanted == -1 else wanted, abs=1e-6, nan_ok=True)
+            assert float(value) == pytest.approx(float("nan") if wanted == -1 else wanted, abs=SINGLE, nan_ok=True)
         assert not x.low > x.difference
     mean = metrics[0].compare(metrics[1], method="bootstrap-normal", n_resamples=20)
     assert [float(getattr(found["map"], x)) for x in ("low", "high", "p_value")] == pytest.approx(
