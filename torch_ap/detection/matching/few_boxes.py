@@ -135,7 +135,7 @@ def _groups(columns: Columns, *, micro: bool) -> tuple[Tensor, int, list[list[in
 
 
 def _boxes(boxes: Tensor, box_format: str) -> list[_Box]:
-    """Return boxes with the operations of :func:`boxes.to_xywh` and :func:`boxes.coco_pairs`."""
+    """Return boxes with the operations of ``boxes.to_xywh`` and ``boxes.coco_pairs``."""
     rows = boxes.tolist()
     if box_format == "xyxy":
         rows = [(left, lower, right - left, upper - lower) for left, lower, right, upper in rows]
