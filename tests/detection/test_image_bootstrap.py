@@ -12,6 +12,7 @@ from tests.support.tolerances import REORDERED
 from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.average_precision import average_precision
 from torch_ap.core.ranking.builders import from_ordered
+from torch_ap.detection.inference import resampled
 from torch_ap.detection.inference.rankings import ResampledRankings
 from torch_ap.detection.inference.resampled import (
     METHODS,
@@ -20,7 +21,7 @@ from torch_ap.detection.inference.resampled import (
     image_replicates,
     list_replicates,
 )
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.resampling import Resampling, multinomial_on_device
 
 LEVELS = interpolation.recall_levels("101-point")
 
@@ -157,6 +158,27 @@ def test_on_cuda():
     assert float(found.estimate) == pytest.approx(float(wanted.estimate), abs=REORDERED)
     # 300 resamples each with different generators: a difference of 6%; the tolerance is 3 of it
     assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=0.18)
+
+
+@pytest.mark.gpu
+def test_systems_of_any_size_have_the_same_resamples_on_cuda(monkeypatch):
+    blocks, drawn = [], []
+
+    def recorded(generator, counts, sums):
+        blocks.append(len(sums))
+        return multinomial_on_device(generator, counts, sums)
+
+    monkeypatch.setattr(resampled, "multinomial_on_device", recorded)
+    for items in (600, 200_000):
+        ranked = {
+            k: v.cuda() if isinstance(v, torch.Tensor) else v for k, v in vars(made(images=40, items=items)).items()
+        }
+        found = image_replicates(
+            [ResampledRankings(**ranked)], Resampling(60), statistics=[lambda _, weights: weights[:, :1].double()]
+        )
+        drawn.append(found.flatten().tolist())
+    assert drawn[0] == drawn[1]
+    assert blocks == [60, 60], "another size of the blocks gives other numbers on a device"
 
 
 # -- lists of rankings

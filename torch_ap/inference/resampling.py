@@ -107,13 +107,15 @@ class Resampling:
             results += order.run_in_threads(work, tasks, order.workers(size * len(span)))
         return results
 
-    def draw_on_device(self, width: int, draw: Callable[[int], tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:
+    def draw_on_device(
+        self, width: int, draw: Callable[[int], tuple[Tensor, ...]], drawn: int | None = None
+    ) -> Iterator[tuple[Tensor, ...]]:
         """Yield the tensors of ``draw(b)``, (b, ...) each, for each of :meth:`batches`.
 
         The random numbers of a device's generator depend on the block size, so the block size does not depend on
-        ``chunk_size``.
+        ``chunk_size``, nor on ``width`` if ``drawn`` is given: the count of numbers that one resample draws.
         """
-        blocks = (draw(len(block)) for block in _spans(self.n_resamples, _batch_size(width)))
+        blocks = (draw(len(block)) for block in _spans(self.n_resamples, _batch_size(drawn or width)))
         buffer = next(blocks)
         for span in self.batches(width):
             while len(buffer[0]) < len(span):

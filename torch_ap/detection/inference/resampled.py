@@ -70,7 +70,7 @@ def image_replicates(
     def draw(count: int) -> tuple[Tensor]:
         return (multinomial_on_device(generator, ones, (ones * images)[:1].expand(count)),)
 
-    return torch.cat([means(*weights) for weights in resampling.draw_on_device(width, draw)])
+    return torch.cat([means(*weights) for weights in resampling.draw_on_device(width, draw, drawn=images)])
 
 
 def list_replicates(
