@@ -134,7 +134,7 @@ def test_the_page_pairs_queries_by_name(tmp_path, capsys):
     names = [f"q{x}" for x in range(12)]
     (tmp_path / "qrels").write_text("".join(f"{q} 0 d{x} {x % 2}\n" for q in names for x in range(6)))
     for run, queries in enumerate((names[:-1], names[:0:-1])):  # the first lacks q11, the second q0
-        rows = [f"{q} Q0 d{x} 0 {score} run{run}\n" for q in queries for x, score in enumerate(draw.permutation(6))]
+        rows = [f"{q} Q0 d{x} 0 {score} run{run}\n" for q in queries for x, score in enumerate(draw.permutation(7))]
         (tmp_path / f"run{run}").write_text("".join(rows))
     page = tmp_path / "x.md"
     for metric in ("map", "ndcg"):
@@ -145,6 +145,9 @@ def test_the_page_pairs_queries_by_name(tmp_path, capsys):
         assert f"# {metric} of run1, on 10 common queries" in text
         assert f"| {compared['difference']:+.3f} | {compared['low']:+.3f} |" in text
         assert "| q0 |" not in text
+        assert "Labels that may be" not in text, "of other queries than the value"
+    trec(tmp_path, capsys, "-m", "map", "--report", page)
+    assert "Labels that may be" in page.read_text(), "of document 6, which has no judgement"
     (tmp_path / "run1").write_text("q11 Q0 d1 0 1 run1\n")
     notes = trec(tmp_path, capsys, "-m", "map", "--compare", "--report", page, status=2).err
     assert "--report has no comparison: the runs have no common queries" in notes

@@ -283,6 +283,7 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
     if judged.queries and not queries:
         raise ValueError("--report has no comparison: the runs have no common queries (see -c)")
     title = f"{measure.requested_name} of {name}"
+    is_whole = len(queries) == len(judged.queries)  # else the value of the labels would be of other queries
     if any(len(x.queries) > len(queries) for _, x in (*baseline, (name, judged))):
         title += f", on {len(queries)} common queries"
     with announced(args.report):
@@ -292,7 +293,7 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
             other=[metric_of(x, measure.name, queries) for _, x in baseline],
             system_names=(name, *([other for other, _ in baseline] or [f"{name} (baseline)"])),
             query_names=queries,
-            suspicious_labels=unjudged_documents(judged) if judged.convention in _ORDERED else None,
+            suspicious_labels=unjudged_documents(judged) if is_whole and judged.convention in _ORDERED else None,
             title=title,
             confidence_level=args.confidence_level,
             n_resamples=args.n_resamples,
