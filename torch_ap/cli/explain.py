@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_ap.cli.notes import note
+from torch_ap.cli.notes import save_picture
 from torch_ap.cli.options import option_of
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.core.base.messages import short_repr
@@ -25,12 +25,7 @@ def run(args: argparse.Namespace) -> int:
     if args.picture is not None:
         if pair is None:
             raise ValueError("--picture has no meaning without two conventions: --from and --to")
-        figure: Any = explanation.plot(*pair).figure
-        from matplotlib import pyplot  # `plot` reports a missing package
-
-        figure.savefig(args.picture, bbox_inches="tight")
-        pyplot.close(figure)
-        note(f"wrote {args.picture}")
+        save_picture(explanation.plot(*pair), args.picture)
     ExplanationReport(explanation, pair).write(args.form)
     return 0
 

@@ -89,6 +89,15 @@ def note(message: str) -> None:
             sys.stderr.write(_encodable(f"torch-ap: {escape_unprintable(' '.join(message.split()))}\n", sys.stderr))
 
 
+def save_picture(ax: Any, path: str) -> None:
+    """Write the figure of matplotlib's axes to a file, and note it."""
+    from matplotlib import pyplot
+
+    ax.figure.savefig(path, bbox_inches="tight")
+    pyplot.close(ax.figure)
+    note(f"wrote {path}")
+
+
 def _encodable(text: str, stream: Any) -> str:
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -273,20 +273,14 @@ def page_path(text: str) -> str:
 
 def open_fraction(text: str) -> float:
     """Return a number between 0 and 1, ends excluded."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     require(0 < value < 1, "must be a number between 0 and 1, ends excluded", text)
     return value
 
 
 def fraction(text: str) -> float:
     """Return a number between 0 and 1, 1 excluded."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     require(0 <= value < 1, "must be a number of at least 0 and below 1", text)
     return value
 
@@ -302,26 +296,24 @@ def numbers(text: str) -> list[float]:
 def measure_bound(text: str) -> tuple[str, float]:
     """Return the measure and the bound of a text such as ``map=0.42``."""
     name, _, bound = text.rpartition("=")
-    value = _finite_number(bound)
-    require(name != "" and value is not None, "must be MEASURE=BOUND, as map=0.42", text)
-    assert value is not None
+    value = _number(bound)
+    require(name != "" and math.isfinite(value), "must be MEASURE=BOUND, as map=0.42", text)
     return name, value
 
 
 def margin(text: str) -> float:
     """Return a finite number of at least 0."""
-    value = _finite_number(text)
-    require(value is not None and value >= 0, "must be a number of at least 0", text)
-    assert value is not None
+    value = _number(text)
+    require(0 <= value < math.inf, "must be a number of at least 0", text)
     return abs(value)  # -0.0
 
 
-def _finite_number(text: str) -> float | None:
+def _number(text: str) -> float:
+    """Return the number, or NaN for other text, which no comparison accepts."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        return math.nan
 
 
 def int_from_2(text: str) -> int:

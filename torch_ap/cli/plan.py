@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch_ap.cli.notes import note
+from torch_ap.cli.notes import save_picture
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.inference import (
     Comparison,
@@ -30,12 +30,7 @@ def run(args: argparse.Namespace) -> int:
     if args.picture is not None:
         from torch_ap import plot  # reports a missing package
 
-        figure: Any = plot.plan(report.plan).figure
-        from matplotlib import pyplot
-
-        figure.savefig(args.picture, bbox_inches="tight")
-        pyplot.close(figure)
-        note(f"wrote {args.picture}")
+        save_picture(plot.plan(report.plan), args.picture)
     report.write(args.form)
     return 0
 

@@ -141,17 +141,8 @@ def add_report(subparsers: Subparsers) -> None:
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
     absent = (
-        "bins",
-        "interval",
-        "per_group",
-        "per_class",
-        "report",
-        "prevalence",
-        "sampling_weights",
-        "suspicious_labels",
-        "chance_test",
-        "exact",
-        *LABELS,
+        *("bins", "interval", "per_group", "per_class", "report", "prevalence", "sampling_weights"),
+        *("suspicious_labels", "chance_test", "exact", *LABELS),
     )
     parser.set_defaults(**dict.fromkeys(absent))
 

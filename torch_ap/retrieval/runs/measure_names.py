@@ -26,16 +26,7 @@ IR_MEASURES = {  # name in ir_measures without parameters: name here
     alias: next(x.name for x in _RUNS if alias in x.aliases) for x in _RUNS for alias in x.aliases
 }
 OFFICIAL = (
-    "num_q",
-    "num_ret",
-    "num_rel",
-    "num_rel_ret",
-    "map",
-    "gm_map",
-    "Rprec",
-    "bpref",
-    "recip_rank",
-    "iprec_at_recall",
-    "P",
+    *("num_q", "num_ret", "num_rel", "num_rel_ret"),
+    *("map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P"),
 )
 DEFAULT_MEASURES = ("map", "map@10", "P@5", "P@10", "R@100", "Rprec", "recip_rank")

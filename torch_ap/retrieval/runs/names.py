@@ -241,22 +241,18 @@ def _count_result(name: str, judged: Judged) -> Result:
     return Result(judged.queries, values, int(values.sum()), counted=True)
 
 
-def measure_of(name: str, judged: Judged, denominator: str = "relevant") -> Measure:
+def measure_of(name: str, judged: Judged) -> Measure:
     """Return the measure of a name under the convention of the run; not for counts."""
     if name.partition("@")[0] in _JUDGED_MEASURES:
         entry, at, _ = _parse_known(name)
         return _JUDGED_MEASURES[entry.name](judged, at)
-    return formula(name, judged.convention, denominator)
-
-
-def _judged_share(judged: Judged, at: float | None) -> Measure:
-    return JudgedShare(judged.judged, None if at is None else int(at))
+    return formula(name, judged.convention)
 
 
 _JUDGED_MEASURES: dict[str, Callable[[Judged, float | None], Measure]] = {
     "bpref": lambda judged, _: BPref(judged.nonrelevant),
     "infAP": lambda judged, _: InferredAP(judged.nonrelevant, judged.unjudged),
-    "Judged": _judged_share,
+    "Judged": lambda judged, at: JudgedShare(judged.judged, None if at is None else int(at)),
 }
 
 
@@ -273,12 +269,9 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Measur
     entry, at, parameters = _parse_known(name)
     if entry.name in _TREC_ONLY:
         return _TREC_ONLY[entry.name](9 if convention == "trec9" else 10, at)
-    made: Measure = entry.make(
-        ties=_ties(convention),
-        top_k=None if at is None else int(at),
-        denominator=denominator,
-        parameters=dict(parameters),
-    )
+    ties = "grouped" if convention in TREC_CONVENTIONS else convention  # trec_eval's order leaves no ties
+    top_k = None if at is None else int(at)
+    made: Measure = entry.make(ties=ties, top_k=top_k, denominator=denominator, parameters=dict(parameters))
     return made
 
 
@@ -288,10 +281,6 @@ def _formulas(names: tuple[str, ...], convention: str, denominator: str) -> dict
     for name in names:
         check(name, convention)
     return {x: formula(x, convention, denominator) for x in names if x not in COUNTS and not needs_judgements(x)}
-
-
-def _ties(convention: str) -> str:
-    return "grouped" if convention in TREC_CONVENTIONS else convention  # trec_eval's order leaves no ties
 
 
 _TREC_ONLY: dict[str, Callable[[int, float | None], Measure]] = {

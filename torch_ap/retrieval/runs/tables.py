@@ -21,18 +21,10 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.retrieval.runs import trec
 from torch_ap.retrieval.runs.measure_names import COLUMNS
 from torch_ap.retrieval.runs.nested import LARGEST_WHOLE
-from torch_ap.retrieval.runs.trec import (
-    Qrels,
-    Run,
-    Table,
-    check_once,
-    column_name,
-    document_names,
-    keys_of,
-)
+from torch_ap.retrieval.runs.trec import Qrels, Run, Table, check_once, column_name, document_names, keys_of
 
 
-def qrels_of(source: Any, columns: Mapping[str, str | None]) -> Qrels:
+def qrels_of(source: Any, columns: Mapping[str, str | None], progress: Progress | None = None) -> Qrels:
     """Return judgements in any form as a table.
 
     Args:
@@ -42,7 +34,7 @@ def qrels_of(source: Any, columns: Mapping[str, str | None]) -> Qrels:
     if isinstance(source, Qrels):
         return source
     if isinstance(source, str | os.PathLike):
-        return trec.read_qrels(os.fspath(source))
+        return trec.read_qrels(os.fspath(source), progress=progress)
     table, grades = _read("qrels", source, columns, "grade")
     whole = (np.abs(grades) < LARGEST_WHOLE) & (np.floor(grades) == grades)
     if not whole.all():
@@ -50,12 +42,12 @@ def qrels_of(source: Any, columns: Mapping[str, str | None]) -> Qrels:
     return Qrels(**vars(table), relevance=torch.from_numpy(grades.astype(np.int64)))
 
 
-def run_of(source: Any, columns: Mapping[str, str | None], name: str = "run") -> Run:
+def run_of(source: Any, columns: Mapping[str, str | None], name: str = "run", progress: Progress | None = None) -> Run:
     """Return a run in any form as a table; ``name`` is its name in messages."""
     if isinstance(source, Run):
         return source
     if isinstance(source, str | os.PathLike):
-        return trec.read_run(os.fspath(source))
+        return trec.read_run(os.fspath(source), progress=progress)
     table, scores = _read(name, source, columns, "score")
     if not (finite := np.isfinite(scores)).all():
         _raise_for_value(name, "scores that are finite, as in files", table, scores, int(finite.argmin()))
@@ -79,9 +71,7 @@ def read_qrels(source: Any, *, progress: Progress | None = None) -> Qrels:
         TypeError, ValueError: naming file and line, or query and document, for a line that does not have four columns,
             a grade that is not an integer, or a document that is judged twice for a query; for missing columns.
     """
-    if isinstance(source, str | os.PathLike):
-        return trec.read_qrels(os.fspath(source), progress=progress)
-    return qrels_of(source, dict.fromkeys(COLUMNS))
+    return qrels_of(source, dict.fromkeys(COLUMNS), progress)
 
 
 def read_run(source: Any, *, progress: Progress | None = None) -> Run:
@@ -99,9 +89,7 @@ def read_run(source: Any, *, progress: Progress | None = None) -> Run:
         TypeError, ValueError: naming file and line, or query and document, for a line of fewer than six columns, a
             score that is not a finite number, or a document that occurs twice for a query; for missing columns.
     """
-    if isinstance(source, str | os.PathLike):
-        return trec.read_run(os.fspath(source), progress=progress)
-    return run_of(source, dict.fromkeys(COLUMNS))
+    return run_of(source, dict.fromkeys(COLUMNS), progress=progress)
 
 
 def with_common_names(qrels: Qrels, run: Run) -> tuple[Qrels, Run]:

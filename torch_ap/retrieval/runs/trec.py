@@ -254,9 +254,7 @@ def read_qrels(path: Path | str, *, progress: Progress | None = None) -> Qrels:
         ValueError: naming file and line, for a line that does not have four columns, a grade that is not an integer, or
             a document that is judged twice for a query; for Parquet without the columns.
     """
-    parts = _Parts()
-    for lines in _read_lines(path, "grade", progress):
-        parts.add(lines)
+    parts = _read_parts(path, "grade", progress)
     return Qrels(**parts.table(path), relevance=torch.from_numpy(parts.column("values")))
 
 
@@ -277,10 +275,7 @@ def read_run(path: Path | str, *, progress: Progress | None = None) -> Run:
         ValueError: naming file and line, for a line of fewer than six columns, a score that is not a finite number, or
             a document that occurs twice for a query; for Parquet without the columns.
     """
-    parts = _Parts()
-    for lines in _read_lines(path, "score", progress):
-        parts.add(lines)
-    return parts.run(path)
+    return _read_parts(path, "score", progress).run(path)
 
 
 def run_parts(path: Path | str, *, lines: int = 1 << 19, progress: Progress | None = None) -> Iterator[Run]:
@@ -399,3 +394,10 @@ class _Parts:
         """Return all lines as a run."""
         scores = torch.from_numpy(self.column("values", np.float64))
         return Run(**self.table(path), scores=scores, tag=self.tag)
+
+
+def _read_parts(path: Path | str, value: str, progress: Progress | None) -> _Parts:
+    parts = _Parts()
+    for lines in _read_lines(path, value, progress):
+        parts.add(lines)
+    return parts
