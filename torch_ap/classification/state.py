@@ -12,11 +12,7 @@ from torch_ap.classification import item_sample, suspicious
 from torch_ap.classification.item_sample import ItemSample
 from torch_ap.core.base import arrays, checks, tensors
 from torch_ap.core.base.messages import short_repr
-from torch_ap.core.base.options import (
-    IgnoreIndex,
-    Sync,
-    Thresholds,
-)
+from torch_ap.core.base.options import IgnoreIndex, Sync, Thresholds
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
 from torch_ap.core.items import inputs as sketches

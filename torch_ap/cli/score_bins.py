@@ -188,11 +188,7 @@ def _gated_value(args: argparse.Namespace, measure: Measure, system: _System, nu
 
 
 def _gated_difference(
-    args: argparse.Namespace,
-    measure: Measure,
-    system: _System,
-    baseline: _System | None,
-    numbers: Mapping[str, float],
+    args: argparse.Namespace, measure: Measure, system: _System, baseline: _System | None, numbers: Mapping[str, float]
 ) -> Estimate:
     """Return the comparison of the estimates as a function of its level, widened by the bounds of the bins."""
 

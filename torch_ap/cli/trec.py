@@ -9,14 +9,7 @@ from torch_ap.cli import compare_runs, gates
 from torch_ap.cli.best import check_options
 from torch_ap.cli.compare_runs import Settings, best_of_runs
 from torch_ap.cli.gates import Estimate, Gate
-from torch_ap.cli.judged_metrics import (
-    CHANCE_NUMBERS,
-    ENDS,
-    chance_test_of,
-    has_chance_test,
-    interval_of,
-    metric_of,
-)
+from torch_ap.cli.judged_metrics import CHANCE_NUMBERS, ENDS, chance_test_of, has_chance_test, interval_of, metric_of
 from torch_ap.cli.notes import note, unique_suffix
 from torch_ap.cli.progress import Bar, announced, resampling_options
 from torch_ap.cli.suspicious import SuspiciousLabelsReport

@@ -31,12 +31,7 @@ from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.shapes import boxes
 
 _FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
-    "dota": {
-        "box_format": "xyxyxyxy",
-        "iou_type": "rotated",
-        "interpolation": "11-point-arange",
-        "strict": True,
-    },
+    "dota": {"box_format": "xyxyxyxy", "iou_type": "rotated", "interpolation": "11-point-arange", "strict": True},
     "activitynet": {"iou_type": "intervals", "iou_thresholds": np.linspace(0.5, 0.95, 10).tolist()},
 }
 _IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")

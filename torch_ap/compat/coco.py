@@ -90,11 +90,7 @@ class COCO:
 
     def getCatIds(self, catNms: Any = (), supNms: Any = (), catIds: Any = ()) -> list[Any]:
         """Return the ids of categories with one of the names, supercategories and ids; empty arguments match all."""
-        conditions = {
-            "name": as_list(catNms),
-            "supercategory": as_list(supNms),
-            "id": as_list(catIds),
-        }
+        conditions = {"name": as_list(catNms), "supercategory": as_list(supNms), "id": as_list(catIds)}
         return [
             x["id"]
             for x in self.dataset.get("categories", [])

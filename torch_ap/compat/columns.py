@@ -244,10 +244,7 @@ def columns_of(
     """
     sides: list[Any] = []
     for side in (detections, truths):
-        columns: dict[str, Any] = {
-            "labels": torch.from_numpy(side.labels),
-            "counts": torch.from_numpy(side.counts),
-        }
+        columns: dict[str, Any] = {"labels": torch.from_numpy(side.labels), "counts": torch.from_numpy(side.counts)}
         if kind != "bbox" or side.flag:
             columns["area"] = side.numbers("area")
         columns |= {side.flag: side.flags(side.flag)} if side.flag else {"scores": side.numbers("score")}

@@ -6,10 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.options import (
-    IgnoreIndex,
-    Ties,
-)
+from torch_ap.core.base.options import IgnoreIndex, Ties
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import average_precision, counts

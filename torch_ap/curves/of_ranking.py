@@ -6,15 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import (
-    Denominator,
-    IgnoreIndex,
-    Interpolation,
-    NanStrategy,
-    Normalization,
-    Ties,
-    TopK,
-)
+from torch_ap.core.base.options import Denominator, IgnoreIndex, Interpolation, NanStrategy, Normalization, Ties, TopK
 from torch_ap.core.items.inputs import warn_of_logits, warn_of_two_scores
 from torch_ap.core.items.settings import APSettings, inputs_and_bins
 from torch_ap.core.measures.convention import Convention, resolve_convention

@@ -7,11 +7,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.options import (
-    IgnoreIndex,
-    PointsInterpolation,
-    allowed_values,
-)
+from torch_ap.core.base.options import IgnoreIndex, PointsInterpolation, allowed_values
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype, validated_curve
 from torch_ap.core.measures import interpolation

@@ -7,13 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
-from torch_ap.core.base.options import (
-    CurveAverage,
-    IgnoreIndex,
-    Normalization,
-    Thresholds,
-    allowed_values,
-)
+from torch_ap.core.base.options import CurveAverage, IgnoreIndex, Normalization, Thresholds, allowed_values
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.inputs import (
     Batch,

@@ -59,12 +59,7 @@ def _voc(interpolation: str, **settings: str) -> DetectionSettings:
 
 def _ultralytics(interpolation: str, iou: str, matching: str) -> DetectionSettings:
     return DetectionSettings(
-        crowds="left out",
-        box_sizes="float32",
-        limit="none",
-        matching=matching,
-        iou=iou,
-        interpolation=interpolation,
+        crowds="left out", box_sizes="float32", limit="none", matching=matching, iou=iou, interpolation=interpolation
     )
 
 

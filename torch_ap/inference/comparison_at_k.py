@@ -27,11 +27,7 @@ from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Denominator, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.ties import DENOMINATORS
-from torch_ap.core.measures.top_share import (
-    average_precision_in_top_share,
-    precision_in_top_share,
-    recall_in_top_share,
-)
+from torch_ap.core.measures.top_share import average_precision_in_top_share, precision_in_top_share, recall_in_top_share
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import builders, hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve

@@ -172,10 +172,7 @@ def deepest_rank(k: int) -> int:
 
 
 def replicate_ends(
-    items: WeightedItems,
-    measure: Callable[[HitCurve], Tensor],
-    confidence_level: float,
-    resampling: Resampling,
+    items: WeightedItems, measure: Callable[[HitCurve], Tensor], confidence_level: float, resampling: Resampling
 ) -> Ends:
     """Return the lower and the upper end of the interval of a measure.
 

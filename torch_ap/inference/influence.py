@@ -437,12 +437,7 @@ def jackknife_of_changes(changes: Tensor, strata: Sequence[Tensor]) -> tuple[Ten
 
 
 def _sum_columns(
-    validated: Batch,
-    curve: HitCurve,
-    item_values: Callable[[HitCurve], ItemValues],
-    *,
-    ignoring: bool,
-    weights: Tensor,
+    validated: Batch, curve: HitCurve, item_values: Callable[[HitCurve], ItemValues], *, ignoring: bool, weights: Tensor
 ) -> Tensor:
     """Return the weighted sum over the rankings of each item's values, (N,) float64.
 

@@ -316,12 +316,7 @@ def interval_of(
 
 
 def comparison_of(
-    metric: Any,
-    other: Any,
-    confidence_level: float,
-    method: str | None,
-    resampling: Resampling,
-    **options: Any,
+    metric: Any, other: Any, confidence_level: float, method: str | None, resampling: Resampling, **options: Any
 ) -> Comparison:
     """Return the comparison of two metrics; the options are arguments of their ``_sample``."""
     check_comparable(metric, other)

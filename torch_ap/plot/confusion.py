@@ -20,11 +20,7 @@ _DARK = 0.55  # opacity above which white text is easier to read
 
 
 def confusion_matrix(
-    matrix: Any,
-    *,
-    ax: "Axes | None" = None,
-    class_names: ClassNames = None,
-    normalize: Normalize | None = "true",
+    matrix: Any, *, ax: "Axes | None" = None, class_names: ClassNames = None, normalize: Normalize | None = "true"
 ) -> "Axes":
     """Draw how many objects of each class were detected as each class, as another, or not at all.
 

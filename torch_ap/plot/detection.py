@@ -15,10 +15,7 @@ _MARKERS = "osD^vPX*"
 
 
 def iou_thresholds(
-    metrics: CocoMetric | Mapping[str, CocoMetric],
-    *,
-    ax: "Axes | None" = None,
-    areas: Sequence[str] | None = None,
+    metrics: CocoMetric | Mapping[str, CocoMetric], *, ax: "Axes | None" = None, areas: Sequence[str] | None = None
 ) -> "Axes":
     """Draw COCO's AP at each IoU threshold, for each range of object areas.
 

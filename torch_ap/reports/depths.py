@@ -17,10 +17,7 @@ _DIGITS = 4
 
 
 def depth_widget(
-    systems: Mapping[str, HitCurve],
-    shown: Sequence[tuple[int, str]],
-    parts: Sequence[Part],
-    options: ReportOptions,
+    systems: Mapping[str, HitCurve], shown: Sequence[tuple[int, str]], parts: Sequence[Part], options: ReportOptions
 ) -> Widget | None:
     """Return the widget; None without a query with relevant items.
 

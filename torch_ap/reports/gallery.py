@@ -281,10 +281,7 @@ class _Gallery:
         detections = [x for x in range(low, high) if self._is_confident[x] and x != shot.detection]
         detections = sorted(detections, key=lambda x: -self._score[x])[: _MAX_SHAPES - 1][::-1]
         truths = [x for x in range(first, end) if x != shot.truth][: _MAX_SHAPES - 1]
-        return (
-            truths + [shot.truth] * (shot.truth >= 0),
-            detections + [shot.detection] * (shot.detection >= 0),
-        )
+        return (truths + [shot.truth] * (shot.truth >= 0), detections + [shot.detection] * (shot.detection >= 0))
 
     def _frame(self, image: int, drawn: Sequence[tuple[int, int]]) -> tuple[float, float, float]:
         """Return width and height of the picture, and its units per pixel."""

@@ -42,12 +42,7 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
     )
     # values of classes have a mean for the headline
     head = headline(
-        metric,
-        name,
-        lambda x: float(x.compute().double().nanmean()),
-        options,
-        method=_method(metric),
-        **changes,
+        metric, name, lambda x: float(x.compute().double().nanmean()), options, method=_method(metric), **changes
     )
     by_system = options.per_system(curves, lambda: _curves(options.other, options.names))
     classes = _class_differences(metric, by_system, options) if options.other is not None and not is_single else None

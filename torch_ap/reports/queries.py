@@ -179,10 +179,7 @@ def _curve_sections(curves: Mapping[str, QueryCurve]) -> list[Section]:
         },
     )
     table = Table(["recall of at least", *precision], levels, summary=AS_NUMBERS)
-    return [
-        Section("Precision and recall", [picture, table]),
-        Section("At rank k", [_AT_RANK, Table(head, ranks)]),
-    ]
+    return [Section("Precision and recall", [picture, table]), Section("At rank k", [_AT_RANK, Table(head, ranks)])]
 
 
 def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_loss: bool) -> list[Section]:

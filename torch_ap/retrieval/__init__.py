@@ -17,12 +17,7 @@ if TYPE_CHECKING:
         RetrievalRPrecision,
     )
     from torch_ap.retrieval.metrics.embeddings import EmbeddingMAP
-    from torch_ap.retrieval.metrics.measures import (
-        RetrievalAUROC,
-        RetrievalMAP,
-        RetrievalMRR,
-        RetrievalNormalizedDCG,
-    )
+    from torch_ap.retrieval.metrics.measures import RetrievalAUROC, RetrievalMAP, RetrievalMRR, RetrievalNormalizedDCG
     from torch_ap.retrieval.metrics.measures import RetrievalRankBiasedPrecision as RetrievalRankBiasedPrecision
     from torch_ap.retrieval.metrics.precision_recall import (
         RetrievalPrecisionRecallCurve,

@@ -72,12 +72,7 @@ def retrieval_precision(
 
 @with_query_options
 def retrieval_recall(
-    preds: Tensor,
-    target: Tensor,
-    top_k: TopKs = None,
-    *,
-    ties: Ties = "expected",
-    **options: "Unpack[QueryOptions]",
+    preds: Tensor, target: Tensor, top_k: TopKs = None, *, ties: Ties = "expected", **options: "Unpack[QueryOptions]"
 ) -> Tensor:
     """Return the recall at k of each query: h(k) / m.
 
@@ -199,11 +194,7 @@ def retrieval_fall_out(
 
 @with_query_options
 def retrieval_r_precision(
-    preds: Tensor,
-    target: Tensor,
-    *,
-    ties: Ties = "expected",
-    **options: "Unpack[QueryOptions]",
+    preds: Tensor, target: Tensor, *, ties: Ties = "expected", **options: "Unpack[QueryOptions]"
 ) -> Tensor:
     """Return the precision at rank m of each query, which equals the recall there: h(m) / m.
 
@@ -236,12 +227,7 @@ def retrieval_r_precision(
 
 @with_query_options
 def retrieval_hit_rate(
-    preds: Tensor,
-    target: Tensor,
-    top_k: TopKs = None,
-    *,
-    ties: Ties = "expected",
-    **options: "Unpack[QueryOptions]",
+    preds: Tensor, target: Tensor, top_k: TopKs = None, *, ties: Ties = "expected", **options: "Unpack[QueryOptions]"
 ) -> Tensor:
     """Return whether the top k of each query contains a relevant item: 1 or 0.
 

@@ -111,12 +111,7 @@ def retrieval_average_precision(
 
 @with_query_options
 def retrieval_reciprocal_rank(
-    preds: Tensor,
-    target: Tensor,
-    top_k: TopKs = None,
-    *,
-    ties: Ties = "expected",
-    **options: "Unpack[QueryOptions]",
+    preds: Tensor, target: Tensor, top_k: TopKs = None, *, ties: Ties = "expected", **options: "Unpack[QueryOptions]"
 ) -> Tensor:
     """Return 1 / (rank of the first relevant item) of each query; 0 if the top k contains no relevant item.
 

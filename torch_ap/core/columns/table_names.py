@@ -29,10 +29,7 @@ INTERPOLATED = tuple(x.name for x in _TABLES if "interpolation" in x.settings)
 OF_GROUPS = tuple(
     name for x in _TABLES if x.needs_groups for name in (x.table_name, f"{x.table_name}@k")[not x.is_plain :]
 )
-KNOWN = (
-    *(x.table_name for x in _TABLES if x.is_plain),
-    *(f"{x.table_name}@k" for x in _TABLES if x.cut == "k"),
-)
+KNOWN = (*(x.table_name for x in _TABLES if x.is_plain), *(f"{x.table_name}@k" for x in _TABLES if x.cut == "k"))
 
 
 @dataclass(frozen=True)

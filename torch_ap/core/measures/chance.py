@@ -56,11 +56,7 @@ def expected_average_precision(
 
 
 def chance_of_curve(
-    curve: HitCurve,
-    convention: Any,
-    *,
-    seen: Tensor | None = None,
-    groups: Iterable[HitCurve | Ties] | None = None,
+    curve: HitCurve, convention: Any, *, seen: Tensor | None = None, groups: Iterable[HitCurve | Ties] | None = None
 ) -> Tensor:
     """Return E(AP) of each ranking: (S,) float64, NaN if nothing is relevant.
 

@@ -61,15 +61,7 @@ def row_pairs(at: MatchesAt, chosen: Any, truths: Any, least: float) -> Pairs:
     return Pairs(*map(arrays.tensor, (*rows_of_pairs, native(overlapping.iou))))
 
 
-DETECTION_KINDS = (
-    "true positive",
-    "classification",
-    "localization",
-    "both",
-    "duplicate",
-    "background",
-    "ignored",
-)
+DETECTION_KINDS = ("true positive", "classification", "localization", "both", "duplicate", "background", "ignored")
 """Outcomes of a detection, in the order of the codes of ``detections_table()``."""
 
 HIT, CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, IGNORED = range(len(DETECTION_KINDS))

@@ -132,10 +132,7 @@ def _candidates(
     rows = matches.ranked.rows
     return _Candidates.concatenate(
         (_MISSING, {"detection": rows[missing]}),
-        (
-            _CLASS,
-            {"detection": rows[confused], "truth": detections.truth[confused], "iou": detections.iou[confused]},
-        ),
+        (_CLASS, {"detection": rows[confused], "truth": detections.truth[confused], "iou": detections.iou[confused]}),
         (_MISSED, {"truth": missed}),
         (_DUPLICATE, {"truth": copies, "other": originals, "iou": iou}),
     )

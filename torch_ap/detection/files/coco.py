@@ -383,12 +383,7 @@ def _split(images: Images) -> ImageList:
 
 
 def write_files(
-    name: str | Path,
-    columns: Columns,
-    box_format: str,
-    class_names: Mapping[int, str],
-    *,
-    use_given_area: bool = False,
+    name: str | Path, columns: Columns, box_format: str, class_names: Mapping[int, str], *, use_given_area: bool = False
 ) -> None:
     """Write the state of a detection metric as ``{name}_preds.json`` and ``{name}_target.json``.
 

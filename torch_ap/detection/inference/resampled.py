@@ -398,10 +398,7 @@ def _reasons(images: Tensor, error: Tensor, low: Tensor, method: str) -> str:
         (images == 1, "all in one image, which has no spread"),
         (several & torch.isnan(error), _NO_SPREAD),
         (several & ~torch.isnan(error) & torch.isnan(low), "AP of 0 or 1"),
-        (
-            narrow & (method != "bootstrap-logit"),
-            f"in fewer than {_MIN_IMAGES} images, the interval likely too narrow",
-        ),
+        (narrow & (method != "bootstrap-logit"), f"in fewer than {_MIN_IMAGES} images, the interval likely too narrow"),
     )
     return _describe_causes(causes)
 

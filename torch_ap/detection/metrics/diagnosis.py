@@ -280,10 +280,7 @@ def detections_table(
 
 
 def lrp(
-    self: MatchedImages,
-    iou_threshold: float | None = None,
-    iou_type: str | None = None,
-    class_names: ClassNames = None,
+    self: MatchedImages, iou_threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
 ) -> OptimalLRP:
     """Return the localization-recall-precision error at the best score threshold of each class (oLRP), and its parts.
 

@@ -96,10 +96,7 @@ class ClassShares:
         return torch.tensor(owners)
 
 
-_LOW_VALUES = {
-    "bbox": 0.1,
-    "rotated": 0.3,
-}  # values from here on are not low; boxes at wrong angles overlap, too
+_LOW_VALUES = {"bbox": 0.1, "rotated": 0.3}  # values from here on are not low; boxes at wrong angles overlap, too
 _MIN_IMAGES = 10  # in fewer images, a low value is likely by chance
 _IMAGE_STATES = (samples.STATE, samples.GROUPS)  # one number per image
 _COMPARED = "numbers of ground truths"  # must be equal in copies of an image

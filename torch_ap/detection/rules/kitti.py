@@ -207,12 +207,7 @@ def sample_recalls(hits: int, total: int) -> list[int]:
 
 
 @with_keywords_of(settings_of_one_kind)
-def kitti_settings_of(
-    *,
-    iou_threshold: float,
-    interpolation: str,
-    **shapes: Any,
-) -> KittiSettings:
+def kitti_settings_of(*, iou_threshold: float, interpolation: str, **shapes: Any) -> KittiSettings:
     """Validate the arguments, and return the settings; ``shapes`` are arguments of :func:`settings_of_one_kind`."""
     checks.fraction("iou_threshold", iou_threshold)
     checks.one_of("interpolation", interpolation, tuple(INTERPOLATIONS))

@@ -115,12 +115,7 @@ class OpenImagesSettings(VocSettings):
 
 @with_keywords_of(voc_settings_of)
 def open_images_settings_of(
-    *,
-    iou_type: str,
-    group_of: str,
-    hierarchy: Parents | None,
-    expand_preds: bool,
-    **voc: Any,
+    *, iou_type: str, group_of: str, hierarchy: Parents | None, expand_preds: bool, **voc: Any
 ) -> OpenImagesSettings:
     """Validate the arguments, and return the settings; ``voc`` are arguments of :func:`voc_settings_of`."""
     checks.one_of("iou_type", iou_type, ("bbox", "segm"))
