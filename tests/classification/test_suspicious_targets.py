@@ -6,7 +6,7 @@ import torch
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, MultilabelAveragePrecision
-from torch_ap.classification import suspicious
+from torch_ap.classification import suspicious, suspicious_labels
 
 HIGH, LOW, OTHER = "high score, labelled negative", "low score, labelled positive", "predicted as another class"
 OPTIONS = [
@@ -25,6 +25,14 @@ NEW = {
     "labels": lambda **options: MultilabelAveragePrecision(3, **options),
     "weighted labels": lambda **options: MultilabelAveragePrecision(3, "weighted", **options),
     "micro": lambda **options: MultilabelAveragePrecision(3, "micro", **options),
+}
+ARGUMENTS = {
+    "binary": ("binary",),
+    "macro": ("multiclass", 3),
+    "weighted": ("multiclass", 3, None, "weighted"),
+    "labels": ("multilabel", None, 3),
+    "weighted labels": ("multilabel", None, 3, "weighted"),
+    "micro": ("multilabel", None, 3, "micro"),
 }
 
 
@@ -68,6 +76,8 @@ def test_each_change_is_that_of_the_corrected_target(kind, options, monkeypatch)
         found, value = metric.suspicious_labels(limit=None), metric.compute().item()
         assert found.value.item() == pytest.approx(value, abs=REORDERED, nan_ok=True)
         rows = found.rows()
+        function = suspicious_labels(scores, target, *ARGUMENTS[kind], limit=None, normalization="none", **options)
+        assert repr(function.to_dict()) == repr(found.to_dict())
         assert len(rows) == sum(found.counts.values())
         for row in rows[:: 1 + len(rows) // 6]:
             after = updated(NEW[kind](**options), scores, corrected(row, target)).compute().item()
@@ -154,3 +164,9 @@ def test_dtypes_and_infinities(dtype):
 def test_bad_arguments(metric, arguments, match):
     with pytest.raises(ValueError, match=match):
         metric.suspicious_labels(**arguments)
+
+
+@each("arguments, match", [({"task": "ranking"}, "task"), ({"num_relevant": 3}, "num_relevant"), ({"bins": 5}, "bins")])
+def test_bad_arguments_of_the_function(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        suspicious_labels(torch.tensor([0.5, 0.2]), torch.tensor([1, 0]), **{"task": "binary", **arguments})

@@ -10,7 +10,7 @@ from tests.support.oracles_detection import random_intervals, random_poses, rand
 from tests.support.oracles_lvis import random_federated
 from tests.support.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision
-from torch_ap.detection import LVISMeanAveragePrecision, OpenImagesMeanAveragePrecision
+from torch_ap.detection import LVISMeanAveragePrecision, OpenImagesMeanAveragePrecision, suspicious_labels
 from torch_ap.detection.errors import corrections
 from torch_ap.detection.pairs import box_iou
 from torch_ap.inference import SuspiciousLabels
@@ -191,6 +191,29 @@ def test_a_ground_truth_is_missed_only_if_every_detector_misses_it():
     found = metric.suspicious_labels([other], score_threshold=0.5)
     assert found.counts == dict(zip(KINDS, (1, 1, 1, 1), strict=True))
     assert [row["image"] for row in found.rows() if row["kind"] == "missed by all"] == [1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@each(
+    "draw, settings",
+    [
+        (random_scene, {"box_format": "xywh"}),
+        (masked, {"iou_type": "segm"}),
+        (random_poses, {"box_format": "xywh", "iou_type": "keypoints"}),
+        (random_rotated, {"box_format": "cxcywhr", "iou_type": "rotated"}),
+        (random_intervals, {"iou_type": "intervals"}),
+    ],
+)
+def test_the_function_equals_the_method(draw, settings):
+    for seed in range(3):
+        preds, target = draw(seed)
+        other = [{name: x[::2] for name, x in image.items()} for image in preds]
+        first, second = (updated(MeanAveragePrecision(**settings), x, target) for x in (preds, other))
+        expected = first.suspicious_labels([second], **SEARCH)
+        found = suspicious_labels(preds, target, **settings, others=[other], **SEARCH)
+        assert repr(found.to_dict()) == repr(expected.to_dict())
+    with pytest.raises(ValueError, match="iou_threshold"):
+        suspicious_labels(preds, target, **settings, iou_threshold=2)
 
 
 def test_a_detected_copy_leaves_the_first_ground_truth_suspicious():

@@ -1,9 +1,12 @@
 """Average precision of classifiers as functions of tensors: one per task, and one with the task as an argument."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+import torch
 from torch import Tensor
 
+from torch_ap.classification.suspicious import labels_of_items
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import (
     Average,
@@ -15,13 +18,22 @@ from torch_ap.core.base.options import (
     allowed_values,
     with_keywords_of,
 )
-from torch_ap.core.items.settings import evaluate, inputs_and_thresholds, task_columns
+from torch_ap.core.base.untraced import untraced
+from torch_ap.core.items.inputs import Batch
+from torch_ap.core.items.settings import (
+    average_precision_settings,
+    evaluate,
+    inputs_and_thresholds,
+    task_columns,
+    validate_call,
+)
 from torch_ap.curves.precision_recall import PrecisionRecallCurve, validated_precision_recall
+from torch_ap.inference.suspicious import SuspiciousLabels
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from torch_ap.core.items.settings import FunctionOptions
+    from torch_ap.core.items.settings import APOptions, FunctionOptions
 
 
 @with_keywords_of(evaluate)
@@ -313,6 +325,82 @@ def average_precision(
     checks.one_of("average", average, allowed_values(Average))
     settings = columns, "none" if task == "binary" else average, thresholds, ignore_index, validate_args
     return evaluate(preds, target, *settings, normalization=normalization, **options)
+
+
+@untraced
+@with_keywords_of(average_precision_settings)
+def suspicious_labels(
+    preds: Tensor,
+    target: Tensor,
+    task: Task,
+    num_classes: int | None = None,
+    num_labels: int | None = None,
+    average: Average = "macro",
+    ignore_index: IgnoreIndex = None,
+    validate_args: bool = True,
+    *,
+    limit: int | None = 100,
+    class_names: Sequence[str] | None = None,
+    normalization: Normalization = None,
+    **options: "Unpack[APOptions]",
+) -> SuspiciousLabels:
+    """Return targets that may be wrong, by how much average precision would change if each were corrected.
+
+    The kinds of targets and their corrections are described at
+    :meth:`torch_ap.BinaryAveragePrecision.suspicious_labels`. Each change is exact.
+
+    Args:
+        preds: see the function of the task in :mod:`torch_ap.functional`.
+        target: see the function of the task.
+        task: "binary", "multiclass" or "multilabel".
+        num_classes: required for multiclass.
+        num_labels: required for multilabel.
+        average: "macro", "micro" (multilabel) or "weighted"; ignored for binary.
+        ignore_index: see the function of the task.
+        validate_args: see the function of the task.
+        limit: the largest number of rows; None for all.
+        class_names: (C,) different names of the classes or labels; None for 0 to C - 1.
+        normalization: see the function of the task.
+        top_k: see the function of the task.
+        denominator: see the function of the task.
+        interpolation: see the function of the task.
+        ties: see the function of the task.
+        convention: see the function of the task.
+        empty_target_action: see the function of the task.
+        prevalence: see the function of the task.
+        nan_strategy: see the function of the task.
+        num_relevant: must be None.
+        bins: must be None.
+        pilot: has no effect.
+        tolerance: has no effect.
+
+    Returns:
+        :class:`torch_ap.inference.SuspiciousLabels`, as the method; ``item`` is the position of the item.
+
+    Raises:
+        TypeError, ValueError: for an invalid argument.
+
+    Equals the method ``suspicious_labels`` of a metric that is updated once with these items.
+
+    Example:
+        >>> import torch
+        >>> from torch_ap.classification import suspicious_labels
+        >>> scores = torch.tensor([0.9, 0.8, 0.7, 0.4, 0.3, 0.2, 0.1])
+        >>> for row in suspicious_labels(scores, torch.tensor([1, 0, 1, 0, 0, 0, 1]), task="binary").rows():
+        ...     print(f"{row['item']}: {row['kind']}, {row['change']:+.3f}")
+        1: high score, labelled negative, +0.194
+        6: low score, labelled positive, +0.135
+    """
+    columns = task_columns(task, num_classes, num_labels)
+    checks.one_of("average", average, allowed_values(Average))
+    arguments = columns, "none" if task == "binary" else average, None, ignore_index, validate_args, normalization
+    settings = average_precision_settings(*arguments, **options)
+
+    def items() -> tuple[Batch, Tensor]:
+        batch = validate_call(settings, preds, target)
+        return batch, torch.arange(len(batch.scores), device=batch.scores.device)
+
+    return labels_of_items(settings, items, limit, class_names)
 
 
 def precision_recall_curve(

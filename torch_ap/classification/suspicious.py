@@ -1,6 +1,6 @@
 """Targets that may be wrong: confident errors of a classifier, by the average precision after their correction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -62,8 +62,30 @@ def suspicious_labels(
         4: high score, labelled negative, +0.194
         9: low score, labelled positive, +0.135
     """
+
+    def items() -> tuple[Batch, Tensor]:
+        with self._all_ranks():
+            self._raise_broken()
+            return self._batch(), self._item_ids()
+
+    return labels_of_items(self._settings, items, limit, class_names)
+
+
+def labels_of_items(
+    settings: APSettings,
+    items: Callable[[], tuple[Batch, Tensor]],
+    limit: int | None,
+    class_names: Sequence[str] | None,
+) -> SuspiciousLabels:
+    """Return the record of suspicious labels.
+
+    Args:
+        settings: settings of the average precision.
+        items: returns the items and their (N,) ids; it is called with valid settings.
+        limit: the largest number of rows.
+        class_names: names of the classes.
+    """
     limit = checks.positive_int("limit", limit, optional=True)
-    settings = self._settings
     if settings.bins is not None:
         raise ValueError("`thresholds` and `bins` must be None for suspicious labels, which are single items")
     if settings.num_relevant is not None:
@@ -74,9 +96,7 @@ def suspicious_labels(
     names = [""] if single else checks.names_of_classes(class_names, settings.inputs.width or 0)
     if single and class_names is not None:
         raise_invalid("class_names", "must be None for a single ranking", class_names)
-    with self._all_ranks():
-        self._raise_broken()
-        batch, ids = self._batch(), self._item_ids()
+    batch, ids = items()
     if batch.weights is not None:
         raise ValueError("`weights` must be None for suspicious labels, whose ranks count items")
     ranked = settings.rankings(batch)

@@ -1,4 +1,7 @@
-"""Mean average precision of object detectors: metric classes of COCO, LVIS, VOC, Open Images and nuScenes."""
+"""Mean average precision of object detectors: metric classes of COCO, LVIS, VOC, Open Images and nuScenes.
+
+The function :func:`suspicious_labels` finds ground truths that may be wrong.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from torch_ap.detection.metrics.nuscenes import NuScenesMeanAveragePrecision
     from torch_ap.detection.metrics.open_images import OpenImagesMeanAveragePrecision
     from torch_ap.detection.metrics.voc import VOCMeanAveragePrecision
+    from torch_ap.detection.suspicious import suspicious_labels
 
 __all__ = [
     "DETECTION_KINDS",
@@ -29,6 +33,7 @@ __all__ = [
     "OperatingPoints",
     "OptimalLRP",
     "VOCMeanAveragePrecision",
+    "suspicious_labels",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -39,4 +44,5 @@ __getattr__, __dir__ = lazy_exports(
         *(f"detection.errors.{name}" for name in ("confusion", "lrp", "operating_points", "outcomes", "tide")),
     ),
     ("curves", "pairs"),
+    objects={"suspicious_labels": "torch_ap.detection.suspicious:suspicious_labels"},
 )

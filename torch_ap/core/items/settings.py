@@ -431,6 +431,16 @@ def average_precision_settings(
 _cached_settings = cached.settings_cache(average_precision_settings)
 
 
+def validate_call(settings: APSettings, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
+    """Validate the items of one call of a function, and warn of logits and of two distinct scores."""
+    validated = settings.validate(preds, target, weights)
+    warn_of_logits(settings.inputs, validated)
+    if validated.broken is not None:
+        settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
+    warn_of_two_scores(settings.inputs, [validated.scores], [validated.target])
+    return validated
+
+
 @with_keywords_of(average_precision_settings)
 def evaluate(
     preds: Tensor,
@@ -451,12 +461,8 @@ def evaluate(
     make = average_precision_settings if has_bins else _cached_settings
     settings = make(columns, average, thresholds, ignore_index, validate_args, normalization, **options)
     checks.floating_dtype("dtype", dtype)
-    validated = settings.validate(preds, target, weights)
+    validated = validate_call(settings, preds, target, weights)
     settings = settings.to(validated.scores.device)
-    warn_of_logits(settings.inputs, validated)
-    if validated.broken is not None:
-        settings.inputs.raise_broken(settings.inputs.without_nan(validated.broken))
-    warn_of_two_scores(settings.inputs, [validated.scores], [validated.target])
     if settings.bins is not None and settings.thresholds is None:
         dtype = dtype or torch.float32
         if settings.adaptive and len(validated.scores) <= settings.bins.pilot:
