@@ -86,6 +86,17 @@ def test_command_prints_differences(files, capsys):
     assert "differ" not in out
 
 
+def test_compare_takes_the_baseline(files, capsys):
+    qrels, good, bad = files
+    outputs = []
+    for words in ((good, bad, "--compare"), (bad, "--compare", good), (bad, good, "--compare", good)):
+        assert main(["trec", qrels, *words, "-m", "map", "--json"]) == 0
+        outputs.append(capsys.readouterr())
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert main(["trec", qrels, good, "--compare", good]) == 2
+    assert "--compare takes at least two runs" in capsys.readouterr().err
+
+
 def test_command_describes_its_numbers(files, tmp_path, capsys):
     qrels, good, bad = files
     some = tmp_path / "some"
@@ -106,7 +117,7 @@ def test_command_describes_its_numbers(files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["trec", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "compare each run with the first run, the baseline" in text
+    assert "compare each run with the first run, or with BASELINE" in text
     assert "gm_map: ratio of the geometric means" in text
 
 

@@ -187,7 +187,10 @@ def test_a_page_has_gates_too(run):
 @pytest.mark.usefixtures("table")
 def test_faults_of_gates(run):
     for words, part in (
-        (("--fail-below", "P@10=0.3"), "--fail-below takes a measure of this command, ap, got 'P@10'"),
+        (("--fail-below", "P@10=0.3"), "takes a measure of this command, ap, got 'P@10'; add -m P@10"),
+        (("--fail-below", "ap=42"), "--fail-below ap must have a bound in [0, 1], got 42"),
+        (("--fail-below", "ap=-0.1"), "--fail-below ap must have a bound in [0, 1], got -0.1"),
+        (("--baseline", "bad", "--fail-if-worse", "5"), "--fail-if-worse of ap must be at most 1, got 5"),
         (("--fail-below", "ap"), "--fail-below: must be MEASURE=BOUND, as map=0.42, got 'ap'"),
         (("--fail-below", "ap=nan"), "must be MEASURE=BOUND"),
         (("--fail-below", "=1"), "must be MEASURE=BOUND"),
@@ -230,6 +233,7 @@ def test_status_of_runs(run):
         (("bad", "good", "--compare", "--fail-if-worse", "-m", "gm_map"), 0),
         (("bad", "good", "--compare", "--fail-if-worse", "0.1", "--fail-below", "P.5=0.1", "-m", "P_5"), 0),
         (("good", "good", "--compare", "--fail-if-worse", "-m", "ndcg"), 0),
+        (("good", "-m", "dcg", "--fail-below", "dcg=1.5"), 0),  # no share
     ):
         said = run("trec", "qrels", *words, "--json", status=status)
         found = json.loads(said.out)["gates"]

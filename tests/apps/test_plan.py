@@ -52,11 +52,28 @@ def test_printed_intervals(capsys):
         (("--units", "50", "--difference", "0", "0.1"), "--difference needs --gap"),
         (("--units", "50", "--interval", "0.6", "0.4", "--half-width", "0.1"), "--interval must be LOW below HIGH"),
         (("--units", "50", "--difference", "0", "2", "--gap", "0.1"), "--difference must be LOW below HIGH"),
-        (("--units", "1", "--ap", "0.5", "--half-width", "0.1"), "must be"),
     ],
 )
 def test_invalid_options(words, message, capsys):
     assert message in planned(capsys, *words, status=2).err
+
+
+@each(
+    "option, value, rule",
+    [
+        ("--ap", "62", "a number in [0, 1]"),
+        ("--units", "1", "an int of at least 2"),
+        ("--half-width", "5", "a number above 0 and below 0.5"),
+        ("--gap", "0", "a number in [-1, 1] other than 0"),
+        ("--gap", "2", "a number in [-1, 1] other than 0"),
+        ("--planned-units", "1", "an int of at least 2"),
+    ],
+)
+def test_values_out_of_range(option, value, rule, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main.main(["plan", "--units", "50", option, value])
+    assert stopped.value.code == 2
+    assert f"argument {option}: must be {rule}, got '{value}'" in capsys.readouterr().err
 
 
 def test_small_pilots_are_noted(capsys):

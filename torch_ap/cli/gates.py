@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from torch_ap.cli.tables import Report, number, percent
 from torch_ap.core.base.messages import escape_unprintable, short_repr
+from torch_ap.core.measures.names import TOTALS
 from torch_ap.inference.record import Comparison, Interval
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
@@ -111,21 +112,30 @@ def gates_of(
         full_name: returns the name in ``values`` of a measure in ``--fail-below``.
 
     Raises:
-        ValueError: for an unknown measure.
+        ValueError: for an unknown measure, and for a bound or a margin that no value can reach.
     """
     gates = []
     for requested, bound in args.fail_below or ():
         name = full_name(requested)
         if name not in values:
-            raise ValueError(
-                f"--fail-below takes a measure of this command, {', '.join(values)}, got {short_repr(requested)}"
-            )
+            got = f"{short_repr(requested)}{f'; add -m {requested}' if hasattr(args, 'measures') else ''}"
+            raise ValueError(f"--fail-below takes a measure of this command, {', '.join(values)}, got {got}")
+        if _is_share(name) and not 0 <= bound <= 1:
+            raise ValueError(f"--fail-below {name} must have a bound in [0, 1], got {bound:.10g}")
         gates.append(Gate(system, name, bound, values[name]))
     if args.fail_if_worse is not None:
         if not differences:
             raise ValueError("--fail-if-worse takes a measure that is not a count, got none")
+        for name in differences:
+            if _is_share(name) and args.fail_if_worse > 1:
+                raise ValueError(f"--fail-if-worse of {name} must be at most 1, got {args.fail_if_worse:.10g}")
         gates += [Gate(system, name, -args.fail_if_worse, x, baseline) for name, x in differences.items()]
     return gates
+
+
+def _is_share(name: str) -> bool:
+    """Whether all values of a measure are in [0, 1]."""
+    return name.partition("@")[0] not in TOTALS
 
 
 def decide(gates: Sequence[Gate], confidence_level: float) -> None:

@@ -7,7 +7,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from torch_ap.cli.notes import emit, note
@@ -27,7 +27,7 @@ _CONVENTION = (
     "hits. The others are rules for ties without an order, with neither iprec nor 11pt_avg"
 )
 _COMPARE = (
-    "compare each run with the first run, the baseline, over their common queries: mean difference, its t interval "
+    "compare each run with the first run, or with BASELINE, over their common queries: mean difference, its t interval "
     "(cut off at the largest possible difference), and p-values of the paired t test and of Fisher's randomization "
     "test. For gm_map: ratio of the geometric means and its interval, from the logs of AP (at least 0.00001)"
 )
@@ -201,7 +201,7 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("-J --judged-only", "leave documents without a judgement out of the rankings (condensed lists)")
     parser.option("--convention", _CONVENTION, choices=CONVENTIONS, default="trec10")
     parser.forms()
-    parser.flag("--compare", _COMPARE)
+    parser.option("--compare", _COMPARE, metavar="BASELINE", nargs="?", const=True)
     parser.flag("--best", _BEST_RUN)
     text = "add the interval of each mean over queries, and its chance level: the mean over all orders of each ranking"
     parser.flag("--interval", text)
@@ -241,18 +241,19 @@ def add_plan(subparsers: Subparsers) -> None:
         "  torch-ap plan --interval 0.55 0.71 --units 80 --half-width 0.02 --json\n"
         "  torch-ap plan --difference -0.01 0.07 --units 80 --gap 0.02 --planned-units 80 200 500",
     )
-    parser.option("--ap", "printed AP; its interval is that of Boyd, Eng & Page", type=float, metavar="AP")
+    parser.option("--ap", "printed AP; its interval is that of Boyd, Eng & Page", type=share, metavar="AP")
     parser.option(
         "--interval", "printed interval of any measure in [0, 1]", type=float, nargs=2, metavar=("LOW", "HIGH")
     )
     text = "printed interval of the difference of two systems"
     parser.option("--difference", text, type=float, nargs=2, metavar=("LOW", "HIGH"))
-    parser.option("--units", "positives (or queries, or images) of the pilot", type=int, required=True, metavar="N")
-    parser.option("--half-width", "half widths of the interval", type=float, nargs="+", metavar="W")
-    parser.option("--gap", "true difference that the comparison should find", type=float, metavar="D")
+    text = "positives (or queries, or images) of the pilot"
+    parser.option("--units", text, type=int_from_2, required=True, metavar="N")
+    parser.option("--half-width", "half widths of the interval, below 0.5", type=half_width, nargs="+", metavar="W")
+    parser.option("--gap", "true difference that the comparison should find", type=gap, metavar="D")
     parser.option("--power", "power of the comparison (default: 0.8)", type=open_fraction, default=0.8, metavar="P")
     text = "numbers of units whose power is printed (default: that of the pilot)"
-    parser.option("--planned-units", text, type=int, nargs="+", metavar="N")
+    parser.option("--planned-units", text, type=int_from_2, nargs="+", metavar="N")
     text = f"nominal coverage of the printed interval (default: {CONFIDENCE_LEVEL:g})"
     parser.option("--confidence-level", text, type=open_fraction, default=CONFIDENCE_LEVEL, metavar="LEVEL")
     parser.option("--picture", "also draw the plan: .png, .svg or .pdf (extra `plot`)", metavar="PATH")
@@ -271,18 +272,36 @@ def page_path(text: str) -> str:
     return text
 
 
+def _number_where(text: str, is_valid: Callable[[float], bool], rule: str) -> float:
+    """Return a number that fulfils a rule."""
+    value = _number(text)
+    require(is_valid(value), f"must be a number {rule}", text)
+    return value
+
+
 def open_fraction(text: str) -> float:
     """Return a number between 0 and 1, ends excluded."""
-    value = _number(text)
-    require(0 < value < 1, "must be a number between 0 and 1, ends excluded", text)
-    return value
+    return _number_where(text, lambda x: 0 < x < 1, "between 0 and 1, ends excluded")
 
 
 def fraction(text: str) -> float:
     """Return a number between 0 and 1, 1 excluded."""
-    value = _number(text)
-    require(0 <= value < 1, "must be a number of at least 0 and below 1", text)
-    return value
+    return _number_where(text, lambda x: 0 <= x < 1, "of at least 0 and below 1")
+
+
+def share(text: str) -> float:
+    """Return a number between 0 and 1, ends included."""
+    return _number_where(text, lambda x: 0 <= x <= 1, "in [0, 1]")
+
+
+def half_width(text: str) -> float:
+    """Return a number between 0 and 0.5, ends excluded."""
+    return _number_where(text, lambda x: 0 < x < 0.5, "above 0 and below 0.5")
+
+
+def gap(text: str) -> float:
+    """Return a number between -1 and 1 other than 0."""
+    return _number_where(text, lambda x: 0 < abs(x) <= 1, "in [-1, 1] other than 0")
 
 
 def numbers(text: str) -> list[float]:
@@ -303,9 +322,7 @@ def measure_bound(text: str) -> tuple[str, float]:
 
 def margin(text: str) -> float:
     """Return a finite number of at least 0."""
-    value = _number(text)
-    require(0 <= value < math.inf, "must be a number of at least 0", text)
-    return abs(value)  # -0.0
+    return abs(_number_where(text, lambda x: 0 <= x < math.inf, "of at least 0"))  # -0.0
 
 
 def _number(text: str) -> float:

@@ -36,6 +36,8 @@ _OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common
 
 def run(args: argparse.Namespace) -> int:
     """Read, judge, measure and print."""
+    if isinstance(args.compare, str):
+        args.runs = [args.compare, *(path for path in args.runs if path != args.compare)]
     listed = [
         x
         for name in args.measures or DEFAULT_MEASURES

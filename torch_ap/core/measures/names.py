@@ -232,8 +232,8 @@ def _first_hit(name: str, what: str, *aliases: str, **more: Any) -> NamedMeasure
 
 
 def _count(name: str, alias: str, sentence: str, **more: Any) -> NamedMeasure:
-    aliases = (alias,) if alias else ()
-    return NamedMeasure(name, aliases=aliases, aggregation="sum", sentence=f"The number of {sentence}.", **more)
+    more |= {"aliases": (alias,) if alias else (), "aggregation": "sum", "is_share": False}
+    return NamedMeasure(name, sentence=f"The number of {sentence}.", **more)
 
 
 def _interpolated(name: str) -> NamedMeasure:
@@ -312,5 +312,6 @@ MEASURES = (
         **_GROUPED,
     ),
 )
+TOTALS = {name for x in MEASURES if not x.is_share for name in (x.name, *x.aliases)}
 METRICS = {x.metric.partition(":")[2]: x.metric for x in MEASURES if x.metric}  # exported by torch_ap.retrieval
 FUNCTIONS = {x.function.partition(":")[2]: x.function for x in MEASURES if x.function}  # exported by functional

@@ -43,7 +43,7 @@ from torch_ap.core.base.messages import short_repr, suggest_measure
 from torch_ap.core.base.record import Record
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.measure import Measure
-from torch_ap.core.measures.names import MEASURES, NamedMeasure, name_of, parse, rank_of
+from torch_ap.core.measures.names import MEASURES, TOTALS, NamedMeasure, name_of, parse, rank_of
 from torch_ap.core.ranking.order import Array
 from torch_ap.retrieval.measures import words
 from torch_ap.retrieval.measures.at_rank import PrecisionAtRecall
@@ -56,7 +56,6 @@ _RANX = re.compile(r"(?P<name>.*?)(?:-l(?P<level>[0-9]{1,9}))?", re.DOTALL)
 _ABOVE_LEVELS = 10**9  # grades are below
 _BY_NAME = {x.name: x for x in MEASURES if x.in_runs}
 _GEOMETRIC = {x.name for x in MEASURES if x.aggregation == "gm"}
-_TOTALS = {x.name for x in MEASURES if not x.is_share}
 _BY_TREC_NAME = {x.trec_name: x for x in MEASURES if x.trec_name}
 
 
@@ -215,7 +214,7 @@ def _values(measure: Any, judged: Judged) -> Any:
 
 def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
     if name not in _GEOMETRIC:
-        return Result(queries, values, mean, is_share=name.partition("@")[0] not in _TOTALS)
+        return Result(queries, values, mean, is_share=name.partition("@")[0] not in TOTALS)
     return Result(queries, values, _geometric_mean(values), geometric=True)
 
 
