@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.support import oracles_retrieval as oracles
 from tests.support.each import each
-from torch_ap.core.ranking import builders, few_items, many_rankings, order, segments
+from torch_ap.core.ranking import builders, few_items, long_rankings, many_rankings, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
@@ -198,11 +198,32 @@ def test_buckets_of_any_scores(dtype, monkeypatch, generator):
     for name, table in tables.items():
         expected = many_rankings.from_table(table, relevant)
         with monkeypatch.context() as patch:
-            patch.setattr(many_rankings, "_LONG_ROW", 1)
-            patch.setattr(many_rankings, "_FEW_HITS", 1)
+            patch.setattr(long_rankings, "_LONG", 1)
+            patch.setattr(long_rankings, "_FEW_HITS", 1)
             for buckets in (4, 1 << 11):
-                patch.setattr(many_rankings, "_MIN_BUCKETS", buckets)
-                patch.setattr(many_rankings, "_MAX_BUCKETS", buckets)
+                patch.setattr(long_rankings, "_MIN_BUCKETS", buckets)
+                patch.setattr(long_rankings, "_MAX_BUCKETS", buckets)
                 found = many_rankings.from_table(table, relevant)
                 assert same(found, expected), (name, buckets)
                 check(table.flatten(), relevant.flatten(), [500] * 3, found)
+                assert same(long_rankings.from_columns(table.t(), relevant.t()), expected), (name, buckets)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.5])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_columns_by_each_algorithm(dtype, share, monkeypatch, generator):
+    """Columns with and without ties, with few and many hits, with and without a hit, as flags and as class ids."""
+    monkeypatch.setattr(long_rankings, "_LONG", 100)
+    monkeypatch.setattr(order, "workers", lambda _: 2)
+    relevant = torch.rand(300, 40, generator=generator) < share
+    relevant[:, 3], relevant[:, 7] = True, False
+    for scale in (3, 30_000):
+        scores = torch.randn(300, 40, generator=generator) * scale
+        scores = (scores.clamp(-100, 100) if dtype in (torch.int8, torch.uint8) else scores).to(dtype)
+        found = long_rankings.from_columns(scores, relevant)
+        check(scores.t().flatten(), relevant.t().flatten(), [300] * 40, found)
+        classes = torch.randint(38, (300,), generator=generator)
+        assert same(
+            long_rankings.from_columns(scores, classes),
+            long_rankings.from_columns(scores, torch.nn.functional.one_hot(classes, 40)),
+        )

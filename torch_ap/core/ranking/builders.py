@@ -3,7 +3,8 @@
 | input | algorithm |
 |---|---|
 | one ranking with many hits, 32-bit scores, no weights, CPU | *pack*: sort (reversed score, relevance) in 32 bits |
-| other single rankings, long columns, no weights, CPU | *count*: sort the values, search the distinct hit scores |
+| other single rankings, no weights, CPU | *count*: sort the values, search the distinct hit scores |
+| long columns, no weights, CPU | :mod:`torch_ap.core.ranking.long_rankings` |
 | many rankings, no weights, CPU | :mod:`torch_ap.core.ranking.many_rankings` |
 | an accelerator, or rankings of very unequal length | *packed*: (ranking, reversed score, relevance) in one int64 |
 | weights | *indexed*: (ranking, reversed score) in one int64, sorted with indices |
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
-from torch_ap.core.ranking import few_items, hit_curve, many_rankings, order, segments, tie_groups
+from torch_ap.core.ranking import few_items, hit_curve, long_rankings, many_rankings, order, segments, tie_groups
 from torch_ap.core.ranking.hit_curve import HitCurve, Parts
 from torch_ap.core.ranking.order import Array
 
@@ -157,7 +158,6 @@ def from_rows(
 _PACKED_ITEMS, _PACKED_SHARE = 1 << 15, 1 / 8  # from these numbers of items and share of hits on, packing is faster
 _SAMPLED_A_THREAD = 1 << 10  # keys that determine the ranges of the threads
 ITEMS_A_BLOCK = 1 << 22  # items in a block of columns that is transposed in one step; larger memory is not reused
-_LONG_COLUMN, _LONG_WIDE_COLUMN = 1 << 16, 1 << 11  # items; for scores of at most 32 bits, and of more
 
 
 def from_scores(
@@ -231,8 +231,8 @@ def from_columns(
     """
     items, columns = scores.shape
     simple = weight is None and not keep_all_groups and scores.is_cpu
-    if simple and items >= (_LONG_COLUMN if scores.element_size() <= order.KEYED_BYTES else _LONG_WIDE_COLUMN):
-        return _count_columns(scores, relevant)
+    if simple and columns and long_rankings.are_long(scores):
+        return long_rankings.from_columns(scores, relevant)
     width = max(1, ITEMS_A_BLOCK // max(items, 1))
     blocks = []
     for first in range(0, max(columns, 1), width):
@@ -439,34 +439,6 @@ def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[Array,
             lambda span: order.sort_in_place(hit_scores if span is None else values[span].copy()), [*slices, None]
         )
         return _count_groups(chunks[:-1], hit_scores, pool_map, threads)
-
-
-def _count_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
-    """Return the curves of many long columns on CPU, by blocks of columns that each thread transposes and counts."""
-    values = order.sortable(scores)
-    items, columns = values.shape
-    by_class = torch.argsort(relevant, stable=True).numpy() if relevant.ndim == 1 else None
-    starts = segments.from_counts(segments.count(relevant.long(), columns)).numpy() if relevant.ndim == 1 else None
-
-    def block(first: int) -> list[tuple[Array, ...]]:
-        last = min(first + order.COLUMNS_A_TASK, columns)
-        across = order.as_rows(values[:, first:last]).numpy()  # new memory, sorted in place
-        flags = None if by_class is not None else order.as_rows(relevant[:, first:last]).bool().numpy()
-        groups = []
-        for column in range(last - first):
-            if flags is None:
-                assert by_class is not None
-                assert starts is not None
-                hits = across[column][by_class[starts[first + column] : starts[first + column + 1]]]
-            else:
-                hits = across[column][flags[column]]
-            groups.append(_count_groups([order.sort_in_place(across[column])], order.sort_in_place(hits)))
-        return groups
-
-    tasks = range(0, columns, order.COLUMNS_A_TASK)
-    groups = [group for part in order.run_in_threads(block, tasks, order.workers(values.numel())) for group in part]
-    m = np.array([int(group[0].sum()) for group in groups], np.int64)
-    return _assemble(groups, np.full(columns, items, np.int64), m, scores.dtype)
 
 
 def _count_groups(

@@ -3,7 +3,7 @@
 | rankings | algorithm |
 |---|---|
 | concatenated, of similar length, as rows; more hits than rows, at most 32 bits | *packed*: sorted as hit keys |
-| long rows of floats with few hits | *bucketed*: only scores near a hit score are sorted, the others are counted |
+| long rows of floats with few hits | *bucketed* by :mod:`torch_ap.core.ranking.long_rankings` |
 | other rows, with at most one hit score each | *compared*: every score is compared with it, no sort |
 | other rows | *searched*: scores are sorted alone, and one binary search finds all hits |
 | in any order, scores of at most 32 bits | *packed*, with the number of the ranking in the same int64 |
@@ -11,14 +11,11 @@
 Only counts leave this module, so all algorithms give bit-identical curves.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays
-from torch_ap.core.ranking import few_items, order, segments, tie_groups
+from torch_ap.core.ranking import few_items, long_rankings, order, segments, tie_groups
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 
@@ -26,10 +23,6 @@ _ITEMS_A_BLOCK = 1 << 17  # items of a block that stay in cache
 _COMPARED = 1 << 13  # comparisons that take less time than a sort and a search
 _PACKED_BITS = 33  # of a wide hit key
 _MOST_PADDING = 2  # items of padded rows per item
-_LONG_ROW, _FEW_HITS = 1 << 13, 1 / 16  # items from which, and share of hits up to which, buckets are faster than sorts
-_MIN_BUCKETS, _MAX_BUCKETS = 1 << 11, 1 << 14  # more buckets leave the cache
-_BUCKETS_A_HIT = 16
-_SAMPLE = 1 << 10  # scores that determine the scale of the buckets
 
 
 def from_runs(scores: Tensor, relevant: Tensor, offsets: Tensor, m: Tensor | None = None) -> HitCurve | None:
@@ -96,12 +89,9 @@ def from_any_order(
 
 def _is_packed(table: Array, flags: Array) -> bool:
     hits = int(np.count_nonzero(flags))
-    return bool(table.dtype.itemsize <= order.KEYED_BYTES and hits > len(table) and not _is_bucketed(table, hits))
-
-
-def _is_bucketed(table: Array, hits: int) -> bool:
-    """Return whether sorting only the scores near the hit scores is faster."""
-    return table.shape[1] >= _LONG_ROW and table.dtype.kind == "f" and hits <= table.size * _FEW_HITS
+    return bool(
+        table.dtype.itemsize <= order.KEYED_BYTES and hits > len(table) and not long_rankings.is_bucketed(table, hits)
+    )
 
 
 def _curves_by_packing(
@@ -125,8 +115,8 @@ def _curves_by_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array
     """
     groups = tie_groups.group_hits(hit_scores, torch.from_numpy(row), len(lengths))
     search = _count_by_comparing if groups.counts.max(initial=0) <= 1 else _count_by_searching
-    if search is _count_by_searching and _is_bucketed(table, len(groups.hits)):
-        search = _count_by_buckets
+    if search is _count_by_searching and long_rankings.is_bucketed(table, len(groups.hits)):
+        search = long_rankings.count_in_rows
     above, cumulative = search(table, order.sortable(groups.score).numpy(), groups.counts)
     return _curve(table, groups.hits, above, cumulative, groups.counts, groups.score, lengths, m)
 
@@ -249,59 +239,6 @@ def _count_by_searching(table: Array, wanted: Array, counts: Array) -> tuple[Arr
 
     order.run_in_threads(work, _blocks(table), order.workers(table.size))
     return above, cumulative
-
-
-def _count_by_buckets(table: Array, wanted: Array, counts: Array) -> tuple[Array, Array]:
-    """Count as :func:`_count_by_searching`, but sort only the scores in buckets that contain a wanted score.
-
-    Buckets have equal widths on a scale of scores, or of their keys if a sample spreads over more buckets there, as
-    probabilities of many classes do. Rounding never changes the order of two scores, so all counts are exact.
-    """
-    above, cumulative = np.empty((2, len(wanted)), np.int64)
-    offsets = segments.from_counts(counts)
-    sample = table.ravel()[:: max(1, table.size // _SAMPLE)]
-    spread = [len(np.unique(_bucket_scale(x, _SAMPLE)(x))) for x in (sample, _keys_as_floats(sample))]
-    as_floats = _keys_as_floats if spread[1] > spread[0] else np.asarray
-
-    def work(rows: slice) -> None:
-        for row in range(rows.start, rows.stop):
-            entries = slice(offsets[row], offsets[row + 1])
-            counted = _count_in_buckets(table[row], wanted[entries][::-1], as_floats)
-            above[entries], cumulative[entries] = (x[::-1] for x in counted)
-
-    order.run_in_threads(work, _blocks(table), order.workers(table.size))
-    return above, cumulative
-
-
-def _count_in_buckets(row: Array, wanted: Array, as_floats: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Count the scores above each of the ascending wanted scores of the row, and at or above it."""
-    size = min(max(_MIN_BUCKETS, _BUCKETS_A_HIT * len(wanted)), _MAX_BUCKETS)
-    values = as_floats(row)
-    bucket_of = _bucket_scale(values, size)
-    bucket, wanted_bucket = bucket_of(values), bucket_of(as_floats(wanted))
-    is_wanted = np.zeros(size, bool)
-    is_wanted[wanted_bucket] = True
-    chosen = order.sort_in_place(row[is_wanted.take(bucket)])
-    others = np.bincount(bucket, minlength=size)
-    others[is_wanted] = 0
-    others_below = others.cumsum().take(wanted_bucket)
-    below, at_or_below = order.equal_range(chosen, wanted)
-    return len(row) - others_below - at_or_below, len(row) - others_below - below
-
-
-def _keys_as_floats(scores: Array) -> Array:
-    """Return floats whose order is never opposite to the order of the scores, about proportional to logarithms."""
-    return order.array_keys(scores).astype(np.float32)
-
-
-@arrays.quiet
-def _bucket_scale(values: Array, size: int) -> Callable[[Array], Array]:
-    """Return the function from values to buckets of equal width; one bucket if the range is infinite or empty."""
-    low = values.min(initial=np.inf)
-    scale = (size - 1) / (values.max(initial=-np.inf) - low)
-    if not 0 < scale < np.inf:
-        return lambda x: np.zeros(len(x), np.intp)
-    return lambda x: ((x - low) * scale).astype(np.intp)
 
 
 def _equal_range_in_rows(ascending: Array, start: Array, wanted: Array) -> tuple[Array, Array]:

@@ -30,6 +30,7 @@ KEY_OF = {
 }
 KEYED_BYTES = 4  # maximum width of scores that fit into one int64 with their ranking and relevance
 COLUMNS_A_TASK = 32
+_ITEMS_A_TILE = 1 << 15  # copies of more values start torch's threads
 _THREADING_PAYS = 1 << 17  # values; below, threads cost more than they save
 
 
@@ -54,10 +55,12 @@ def keys(scores: Tensor) -> Tensor:
 
 
 def array_keys(scores: Array) -> Array:
-    """Return :func:`keys` of a NumPy array, computed by the calling thread alone."""
+    """Return :func:`keys` of a NumPy array, computed by the calling thread alone; the result may share its memory."""
     if scores.dtype.kind != "f":
         return scores
-    bits = scores.view(f"i{scores.dtype.itemsize}")
+    bits: Array = scores.view(f"i{scores.dtype.itemsize}")
+    if bits.size and bits.item(bits.argmin()) >= 0:  # five times as fast as `min`
+        return bits
     sign = bits >> (np.iinfo(bits.dtype).bits - 1)
     keys = bits & np.iinfo(bits.dtype).max
     keys ^= sign
@@ -105,11 +108,12 @@ def argsort(values: Tensor) -> Tensor:
 def stable_argsort(keys: Tensor, bound: int) -> Tensor:
     """Return the indices that sort integers in [0, bound) ascending; equal ones keep their order.
 
-    On CPU, integers of at most 16 bits use NumPy's radix sort. Otherwise a number and its index are packed into one
+    On CPU, integers below 2^16 use NumPy's radix sort. Otherwise a number and its index are packed into one
     int64 and sorted as values, if 63 bits suffice for both.
     """
-    if keys.device.type == "cpu" and keys.itemsize <= 2:
-        return torch.from_numpy(keys.numpy().argsort(kind="stable"))
+    if keys.device.type == "cpu" and (keys.itemsize <= 2 or bound <= 1 << 16):
+        narrow = keys.numpy() if keys.itemsize <= 2 else keys.numpy().astype(np.uint16)
+        return torch.from_numpy(narrow.argsort(kind="stable"))
     bits = max(len(keys) - 1, 1).bit_length()
     if keys.device.type != "cpu" or max(bound - 1, 1).bit_length() + bits > 63:
         return torch.sort(keys, stable=True).indices
@@ -168,9 +172,18 @@ def as_flags(values: Tensor) -> Tensor:
 
 
 def as_rows(columns: Tensor) -> Tensor:
-    """Transpose (N, C) to (C, N) in new memory; torch transposes contiguous memory by tiles, twice as fast."""
+    """Transpose (N, C) to (C, N) in new memory, on CPU by tiles that stay in cache, three times as fast as at once."""
     rows = columns.t()
-    return rows.clone() if rows.is_contiguous() else columns.contiguous().t().contiguous()
+    if rows.is_contiguous():
+        return rows.clone()
+    if not columns.is_cpu or columns.numel() <= _ITEMS_A_TILE:
+        return rows.contiguous()
+    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    width = min(len(rows), COLUMNS_A_TASK)
+    for first in range(0, len(rows), width):
+        for tile in blocks(slice(0, len(columns)), _ITEMS_A_TILE // width):
+            out[first : first + width, tile].copy_(rows[first : first + width, tile])
+    return out
 
 
 def workers(size: int) -> int:

@@ -159,7 +159,7 @@ def join(parts: Sequence[Groups]) -> Groups:
 def scores_from_keys(keys: Array, dtype: torch.dtype) -> Tensor:
     """Return the scores of int64 score keys, as ``dtype``."""
     if dtype in order.KEY_OF:
-        keys = keys.astype(np.int16 if dtype.itemsize == 2 else np.int32)
+        keys = keys.astype(f"i{dtype.itemsize}")
     return order.values(torch.from_numpy(keys), dtype)
 
 
