@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support import oracles
 from tests.support.strategies import FLOATS, SCORES, rankings, tables
 from torch_ap import Convention
-from torch_ap.core.ranking import builders, hit_curve, order
+from torch_ap.core.ranking import builders, hit_curve, order, segments
 from torch_ap.core.ranking.builders import from_bins, from_columns, from_ordered, from_scores
 
 FIELDS = ["hits", "items", "hits_above", "items_above", "score", "offsets", "n", "m"]
@@ -90,6 +90,22 @@ def test_rankings_with_many_hits_have_the_counts_of_each_score(threads, steps, g
     columns = (hits, items, hits.cumsum() - hits, items.cumsum() - items, 0.0 - distinct)
     assert entries(curve) == list(zip(*(column[kept].tolist() for column in columns), strict=True))
     assert (curve.n.tolist(), curve.m.tolist()) == ([len(scores)], [int(relevant.sum())])
+
+
+@pytest.mark.parametrize("exponents", [0, 30, 300])
+@pytest.mark.parametrize("items", [1, 2, 200])
+def test_sums_of_weights_are_the_same_with_and_without_slices(items, exponents, generator, monkeypatch):
+    """Weights of nearly equal size need no slices, weights of very different sizes do; some are 0."""
+    exponent = torch.randint(-exponents, 1, (items,), generator=generator)
+    weight = torch.ldexp(torch.rand(items, generator=generator), exponent.double())
+    weight[1::7] = 0
+    scores, relevant = torch.randint(40, (items,), generator=generator), torch.rand(items, generator=generator) < 0.4
+    curve = from_scores(scores, relevant, weight=weight)
+    with monkeypatch.context() as patch:
+        patch.setattr(segments, "slices_of_one", lambda x: segments.slices(x, np.array([0, len(x)])))
+        same(curve, from_scores(scores, relevant, weight=weight))
+    same(curve, packed(scores, relevant, weight=weight))
+    assert (len(segments.slices_of_one(weight.numpy())) == 1) == (exponents == 0 or items < 200)
 
 
 @given(tables())

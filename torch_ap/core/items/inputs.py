@@ -113,13 +113,13 @@ class ClassificationInputs:
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Validate a batch and return it in the layout of the state; the input tensors are never changed."""
         if (
-            weights is None
-            and self.plain
+            self.plain
+            and (weights is None or few_items.is_valid_weight(weights, preds))
             and (self.scores_in != "half" or getattr(preds, "dtype", None) in bins.HALVES)
         ):
             small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.scores_in == "unit")
             if small is not None:
-                return Batch(preds, torch.from_numpy(small[1]))
+                return Batch(preds, torch.from_numpy(small[1]), weights)
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
         if self.normalizes:

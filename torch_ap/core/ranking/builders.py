@@ -415,19 +415,32 @@ def _sort_ranking(
         score = ascending[segments.runs(ascending)[0]][::-1]
         sums = [len(x) - np.append(len(x), np.searchsorted(x, score)) for x in (hit_scores, ascending)]
     else:
-        places = values.argsort()[::-1]
-        ordered = values[places]
-        first, _ = segments.runs(ordered)
-        score, bounds = ordered[first], np.append(first, len(ordered))
-        terms = segments.slices(segments.as_float64(weight.numpy()[places]), np.array([0, len(ordered)]))
+        places = values.argsort()[::-1].copy()  # contiguous, for three accesses
+        ordered, hit = values.take(places), flags.take(places)
+        changed = np.ones(len(ordered) + 1, bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=changed[1:-1])
+        bounds = changed.nonzero()[0]
+        score = ordered.take(bounds[:-1])
+        terms = segments.slices_of_one(segments.as_float64(weight.numpy().take(places)))
         sums = [
-            segments.rounded_sum([segments.from_zero(x)[bounds] for x in parts])
-            for parts in ([np.where(flags[places], x, 0) for x in terms], terms)
+            segments.rounded_sum([segments.from_zero(x).take(bounds) for x in parts])
+            for parts in ([np.where(hit, x, 0) for x in terms], terms)
         ]
-    columns = [*(np.diff(x) for x in sums), *(x[:-1] for x in sums), score]
+    columns = [*(x[1:] - x[:-1] for x in sums), *(x[:-1] for x in sums), score]
     if not keep_all_groups:
-        columns = [x[columns[0] > 0] for x in columns]
-    return _assemble([tuple(columns)], sums[1][-1:], sums[0][-1:] if m is None else m.numpy(), scores.dtype)
+        kept = (columns[0] > 0).nonzero()[0]
+        columns = [x.take(kept) for x in columns]
+    hits, items, hits_above, items_above, score = columns
+    return hit_curve.from_arrays(
+        hits,
+        items,
+        hits_above,
+        items_above,
+        lambda: _original_scores(score, scores.dtype),
+        np.array([0, len(score)]),
+        n=sums[1][-1:],
+        m=sums[0][-1:] if m is None else m.numpy(),
+    )
 
 
 def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[Array, ...]:

@@ -109,6 +109,16 @@ def valid_arrays(
     return values, (flags.copy() if flags is targets else flags).view(np.uint8), targets
 
 
+def is_valid_weight(weights: Tensor, scores: Tensor) -> bool:
+    """Return whether the weights are common floats in the valid range, one for each of at least one score."""
+    if not (is_plain(scores, weights, gains=True) and weights.is_floating_point()):
+        return False
+    values = weights.numpy()
+    if len(values.shape) != 1 or not len(values) or values.shape != scores.numpy().shape:
+        return False
+    return bool(values.item(values.argmin()) >= 0 and values.item(values.argmax()) <= MOST_GAIN)  # not for NaN
+
+
 def _valid_halves(
     scores: Tensor, target: Tensor, highest: Mapping[torch.dtype, int] | None, **targets_of: bool
 ) -> _Arrays | None:
