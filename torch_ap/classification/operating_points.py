@@ -18,7 +18,8 @@ class OperatingPointMetric(ItemState):
     """Abstract: the best ratio among the thresholds with a minimum of the other ratio, and the best threshold.
 
     Args:
-        minimum: ratio with a minimum, "recall" or "precision", and the minimum; the argument is ``min_{ratio}``.
+        ratio: the ratio with a minimum, "recall" or "precision".
+        least: the minimum; the argument is ``min_{ratio}``.
         columns: name and value of the argument with the number of columns; (None, None) for one ranking.
         thresholds, ignore_index, validate_args: as of the concrete classes.
         normalization, empty_target_action, nan_strategy: as for :class:`torch_ap.BinaryAveragePrecision`.
@@ -27,7 +28,8 @@ class OperatingPointMetric(ItemState):
 
     def __init__(
         self,
-        minimum: tuple[str, float],
+        ratio: str,
+        least: float,
         columns: tuple[str | None, int | None],
         thresholds: Thresholds,
         ignore_index: IgnoreIndex,
@@ -38,7 +40,6 @@ class OperatingPointMetric(ItemState):
         nan_strategy: NanStrategy = "error",
         **kwargs: Any,
     ) -> None:
-        ratio, least = minimum
         checks.fraction(f"min_{ratio}", least)
         settings = average_precision_settings(
             columns,
@@ -134,8 +135,7 @@ class BinaryPrecisionAtFixedRecall(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        inputs = (None, None), thresholds, ignore_index, validate_args
-        super().__init__(("recall", min_recall), *inputs, **kwargs)
+        super().__init__("recall", min_recall, (None, None), thresholds, ignore_index, validate_args, **kwargs)
         self.min_recall = min_recall
 
 
@@ -175,8 +175,8 @@ class MulticlassPrecisionAtFixedRecall(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        inputs = ("num_classes", num_classes), thresholds, ignore_index, validate_args
-        super().__init__(("recall", min_recall), *inputs, **kwargs)
+        columns = ("num_classes", num_classes)
+        super().__init__("recall", min_recall, columns, thresholds, ignore_index, validate_args, **kwargs)
         self.min_recall = min_recall
 
 
@@ -215,8 +215,8 @@ class MultilabelPrecisionAtFixedRecall(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        inputs = ("num_labels", num_labels), thresholds, ignore_index, validate_args
-        super().__init__(("recall", min_recall), *inputs, **kwargs)
+        columns = ("num_labels", num_labels)
+        super().__init__("recall", min_recall, columns, thresholds, ignore_index, validate_args, **kwargs)
         self.min_recall = min_recall
 
 
@@ -254,8 +254,7 @@ class BinaryRecallAtFixedPrecision(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        inputs = (None, None), thresholds, ignore_index, validate_args
-        super().__init__(("precision", min_precision), *inputs, **kwargs)
+        super().__init__("precision", min_precision, (None, None), thresholds, ignore_index, validate_args, **kwargs)
         self.min_precision = min_precision
 
 
@@ -295,8 +294,8 @@ class MulticlassRecallAtFixedPrecision(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        inputs = ("num_classes", num_classes), thresholds, ignore_index, validate_args
-        super().__init__(("precision", min_precision), *inputs, **kwargs)
+        columns = ("num_classes", num_classes)
+        super().__init__("precision", min_precision, columns, thresholds, ignore_index, validate_args, **kwargs)
         self.min_precision = min_precision
 
 
@@ -335,6 +334,6 @@ class MultilabelRecallAtFixedPrecision(OperatingPointMetric):
         validate_args: bool = True,
         **kwargs: Any,
     ) -> None:
-        inputs = ("num_labels", num_labels), thresholds, ignore_index, validate_args
-        super().__init__(("precision", min_precision), *inputs, **kwargs)
+        columns = ("num_labels", num_labels)
+        super().__init__("precision", min_precision, columns, thresholds, ignore_index, validate_args, **kwargs)
         self.min_precision = min_precision

@@ -10,7 +10,7 @@ import numpy as np
 
 from torch_ap.compat.coco import COCO
 from torch_ap.compat.columns import Selection, columns_of
-from torch_ap.compat.images import accumulate_images, all_categories, images_of_matches, ious_of_images
+from torch_ap.compat.images import accumulate_images, all_categories, images_of_matches
 from torch_ap.compat.params import KINDS, Params, check_area_names, settings_of_params
 from torch_ap.compat.statistics import Statistics, fill, names_of
 from torch_ap.core.base import checks
@@ -18,7 +18,7 @@ from torch_ap.core.base.messages import raise_invalid, suggest_id, warn_caller
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.coco import MeanAveragePrecision
 from torch_ap.detection.rules.coco import match
-from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, settings_of
+from torch_ap.detection.rules.coco_numbers import CocoSettings, settings_of
 
 __all__ = ["COCOeval", "Params"]  # as the module of pycocotools
 
@@ -63,12 +63,12 @@ class COCOeval(Statistics):
         self._eval: dict[str, Any] | None = {}  # None if the arrays have not been read
         self._about: dict[str, Any] = {}
         self.stats: Any = []
-        self._paramsEval: Any = {}
+        self._paramsEval = {}
         self._params_of_arrays: Params | None = None  # a copy of those of `accumulate`
-        self._numbers: CocoNumbers | None = None
+        self._numbers = None
         self._selected: tuple[Selection, ...] = ()  # the ground truths and the detections
         self._evalImgs: Any = []
-        self._ious: dict[tuple[Any, Any], Any] | None = {}
+        self._ious = {}
         if cocoGt is not None:
             _check_data_set("cocoGt", cocoGt)
             self.params.imgIds = sorted(cocoGt.getImgIds())
@@ -174,18 +174,6 @@ class COCOeval(Statistics):
         self._evalImgs, self._numbers = value, None
 
     @property
-    def ious(self) -> dict[tuple[Any, Any], Any]:
-        """The IoU of the detections, by descending score, with the ground truths of each image and category."""
-        if self._ious is None:
-            assert self._numbers is not None
-            self._ious = ious_of_images(self._numbers, self._columns, self._paramsEval)
-        return self._ious
-
-    @ious.setter
-    def ious(self, value: dict[tuple[Any, Any], Any]) -> None:
-        self._ious = value
-
-    @property
     def eval(self) -> dict[str, Any]:
         """COCO's arrays, computed when they are read; empty before ``accumulate``."""
         if self._eval is None:
@@ -288,10 +276,6 @@ class COCOeval(Statistics):
         ranges = dict(zip(params.areaRngLbl, params.areaRng, strict=True))
         fill(metric, columns, params.catIds, ranges, settings.limits)
         return metric
-
-    def _image_ids(self) -> list[Any]:
-        ids: list[Any] = self._paramsEval.imgIds
-        return ids
 
     def _print_number(self, kind: str, threshold: float | None, area: str, limit: int) -> float:
         """Print and return one number."""

@@ -28,7 +28,6 @@ from torch_ap.detection.shapes import boxes as upright
 __all__ = ["Selection", "columns_of"]
 
 Annotation = dict[str, Any]
-_PLAIN = {int, float, str, bytes, dict, type(None)}
 _BLOCK = 4096  # entries that stay in the cache of the processor while all their keys are read
 _DETECTED_BOX = Field(FIELDS["bbox"].rules[:2], (-np.inf,) * 4, hint=FIELDS["bbox"].hint)  # may have a negative size
 
@@ -123,7 +122,7 @@ class Selection:
     def plain_entries(self, *keys: str) -> Entries:
         """Return the entries and their places; the values of the keys have Python's types, as in a JSON file."""
         places = {id(entry): place for place, entry in enumerate(self._listed)}
-        plain: list[Any] = [x | {key: _plain_value(x[key]) for key in keys if key in x} for x in self.entries]
+        plain: list[Any] = [x | {key: entries.plain_value(x[key]) for key in keys if key in x} for x in self.entries]
         return Entries(plain, self.where, [places.get(id(x), row) for row, x in enumerate(self.entries)])
 
     def numbers(self, key: str, field: Field | None = None) -> Tensor:
@@ -281,12 +280,3 @@ def _split(columns: dict[str, Any], side: Selection, images: Sequence[Annotation
         {key: column[start:end] for key, column in columns.items()} | {"masks": masks[image]}
         for image, (start, end) in enumerate(itertools.pairwise(ends))
     ]
-
-
-def _plain_value(value: Any) -> Any:
-    """Return the value of a key with Python's types, as in a JSON file."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, list | tuple):
-        return list(value) if _PLAIN.issuperset(map(type, value)) else [_plain_value(x) for x in value]
-    return value.tolist() if isinstance(value, np.generic | np.ndarray | torch.Tensor) else value

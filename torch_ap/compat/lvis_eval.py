@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from torch_ap.compat.columns import Selection, columns_of
-from torch_ap.compat.images import all_categories, images_of_matches, ious_of_images
+from torch_ap.compat.images import all_categories, images_of_matches
 from torch_ap.compat.lvis import LVIS, LVISResults
 from torch_ap.compat.params import settings_of_params
 from torch_ap.compat.statistics import Statistics, fill, names_of
@@ -24,7 +24,7 @@ from torch_ap.detection.inputs.federated import KEYS
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.lvis import LVISMeanAveragePrecision
 from torch_ap.detection.rules.coco import match
-from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
+from torch_ap.detection.rules.coco_numbers import CocoSettings
 from torch_ap.detection.rules.lvis import lvis_settings_of
 
 __all__ = ["LVISEval", "LVISParams"]
@@ -130,9 +130,9 @@ class LVISEval(Statistics):
         self.eval: dict[str, Any] = {}
         self.results: OrderedDict[str, Any] = OrderedDict()
         self.freq_groups: list[list[int]] = []
-        self._numbers: CocoNumbers | None = None
+        self._numbers = None
         self._images: Any = []
-        self._ious: Any = {}
+        self._ious = {}
         self.params.img_ids = sorted(self.lvis_gt.get_img_ids())
         self.params.cat_ids = sorted(self.lvis_gt.get_cat_ids())
 
@@ -153,7 +153,7 @@ class LVISEval(Statistics):
         ):
             for unknown in (x for x in getattr(params, key) if x not in known):
                 raise_invalid(f"params.{key}", f"must contain ids of {name}{suggest_id(unknown, known)}", unknown)
-        self._coco_params = coco_params = _coco_params(params)
+        self._paramsEval = coco_params = _coco_params(params)
         make = partial(lvis_settings_of, max_detections=_NO_LIMIT, ap_fixed=False, frequencies=None)
         settings = settings_of_params(make, coco_params)
         self.freq_groups = self._frequency_groups()
@@ -201,25 +201,16 @@ class LVISEval(Statistics):
         if self._images is None:
             assert self._numbers is not None
             ids = (side.ids for side in self._selected)
-            listed = images_of_matches(self._numbers, self._coco_params, *ids)
+            listed = images_of_matches(self._numbers, self._paramsEval, *ids)
             self._images = [x and {name: x[key] for key, name in _IMAGE_KEYS.items()} for x in listed]
         images: list[Any] = self._images
         return images
-
-    @property
-    def ious(self) -> dict[tuple[Any, Any], Any]:
-        """The IoU of the detections, by descending score, with the ground truths of each image and category."""
-        if self._ious is None:
-            assert self._numbers is not None
-            self._ious = ious_of_images(self._numbers, self._columns, self._coco_params)
-        ious: dict[tuple[Any, Any], Any] = self._ious
-        return ious
 
     def accumulate(self) -> None:
         """Compute precision and recall, and store them in ``eval``."""
         if self._numbers is None:
             raise RuntimeError("call `evaluate()` before `accumulate()`")
-        arrays = all_categories(self._numbers, self._coco_params, ("precision", "recall"))
+        arrays = all_categories(self._numbers, self._paramsEval, ("precision", "recall"))
         arrays = {name: values[..., 0] for name, values in arrays.items()}
         about = {"params": self.params, "counts": list(arrays["precision"].shape)}
         about["date"] = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
@@ -261,7 +252,7 @@ class LVISEval(Statistics):
     ) -> float:
         """Return the mean of the defined values of an array, in lvis' order of summation; -1 without any."""
         values: Array = self.eval[name]
-        params = self._coco_params
+        params = self._paramsEval
         if threshold is not None:
             values = values[np.where(np.asarray(params.iouThrs) == threshold)[0]]
         values = values[..., [place for place, label in enumerate(params.areaRngLbl) if label == area]]
@@ -278,7 +269,7 @@ class LVISEval(Statistics):
         """
         if self._numbers is None:
             raise RuntimeError("call `evaluate()` before this method")
-        params, settings = self._coco_params, self._numbers.settings
+        params, settings = self._paramsEval, self._numbers.settings
         metric = LVISMeanAveragePrecision(
             "xywh",
             params.iouType,
@@ -294,10 +285,6 @@ class LVISEval(Statistics):
         )
         return metric
 
-    def _image_ids(self) -> list[Any]:
-        ids: list[Any] = self._coco_params.imgIds
-        return ids
-
     def run(self) -> None:
         """Evaluate, accumulate and summarize."""
         self.evaluate()
@@ -310,7 +297,7 @@ class LVISEval(Statistics):
 
     def print_results(self) -> None:
         """Print the numbers as lvis does."""
-        first, last = self._coco_params.iouThrs[0], self._coco_params.iouThrs[-1]
+        first, last = self._paramsEval.iouThrs[0], self._paramsEval.iouThrs[-1]
         for key, value in self.results.items():
             title, short = ("Average Precision", "(AP)") if "AP" in key else ("Average Recall", "(AR)")
             kind = key[2:3]

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 import torch
 
+from torch_ap.compat.images import ious_of_images
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.detection.errors.operating_points import OperatingPoints
 from torch_ap.detection.errors.tide import DetectionErrors
 from torch_ap.detection.inputs.federated import KEYS
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.detection.rules.coco_numbers import CocoNumbers
 from torch_ap.inference.record import Comparison, Interval
 
 __all__ = ["Statistics", "fill", "names_of"]
@@ -35,15 +37,28 @@ def _with_signature_of(method: Callable[..., Any]) -> Callable[[Method], Method]
 
 
 class Statistics:
-    """Abstract: methods that neither pycocotools nor lvis has, for evaluations that :meth:`to_metric` converts."""
+    """Abstract: the IoUs, and methods that neither pycocotools nor lvis has, by the metric of :meth:`to_metric`."""
+
+    _paramsEval: Any  # the parameters of `evaluate`, with the names of pycocotools
+    _columns: Columns
+    _numbers: CocoNumbers | None
+    _ious: dict[tuple[Any, Any], Any] | None
 
     def to_metric(self) -> CocoMetric:
         """Return the evaluated images as a metric, with all its methods; ``evaluate`` must come first."""
         raise NotImplementedError
 
-    def _image_ids(self) -> list[Any]:
-        """Return the ids of the evaluated images."""
-        raise NotImplementedError
+    @property
+    def ious(self) -> dict[tuple[Any, Any], Any]:
+        """The IoU of the detections, by descending score, with the ground truths of each image and category."""
+        if self._ious is None:
+            assert self._numbers is not None
+            self._ious = ious_of_images(self._numbers, self._columns, self._paramsEval)
+        return self._ious
+
+    @ious.setter
+    def ious(self, value: dict[tuple[Any, Any], Any]) -> None:
+        self._ious = value
 
     @_with_signature_of(CocoMetric.confidence_interval)
     def confidence_interval(self, *args: Any, **options: Any) -> Interval:
@@ -67,7 +82,7 @@ class Statistics:
         if not isinstance(other, Statistics):
             raise_invalid("other", "must be an evaluation of the same class", other, TypeError)
         metrics = self.to_metric(), other.to_metric()
-        if self._image_ids() != other._image_ids():
+        if self._paramsEval.imgIds != other._paramsEval.imgIds:
             raise ValueError("`other` must be an evaluation of the same images")
         return metrics[0].compare(metrics[1], **options)
 

@@ -186,8 +186,7 @@ def precision_posterior(tp: float, fp: float, *, prior: Prior = "jeffreys") -> B
         >>> round(float(posterior.mean), 4), [round(float(x), 4) for x in posterior.interval()]
         (0.7321, [0.5571, 0.8758])
     """
-    a, b = _parameters(prior, tp=tp, fp=fp)
-    return BetaPosterior(a, b)
+    return BetaPosterior(*_parameters(prior, tp=tp, fp=fp))
 
 
 def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> BetaPosterior:
@@ -216,8 +215,7 @@ def recall_posterior(tp: float, fn: float, *, prior: Prior = "jeffreys") -> Beta
         >>> round(float(recall_posterior(20, 11, prior="uniform").mean), 4)
         0.6364
     """
-    a, b = _parameters(prior, tp=tp, fn=fn)
-    return BetaPosterior(a, b)
+    return BetaPosterior(*_parameters(prior, tp=tp, fn=fn))
 
 
 def f_beta_posterior(

@@ -107,17 +107,17 @@ def named_content(source: Any, argument: str) -> tuple[str, Any]:
     if not isinstance(content, Mapping | list | tuple):
         rule = "must be a path, a dict, a list, a COCO object or a table"
         raise_invalid(argument, rule, Plain(type(source).__name__), TypeError)
-    return f"`{argument}`", _plain(content)
+    return f"`{argument}`", plain_value(content)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a copy of a value with the types that JSON has."""
     if isinstance(value, Mapping):
-        return {key: _plain(x) for key, x in value.items()}
+        return {key: plain_value(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
-        return list(value) if _JSON_SCALARS.issuperset(map(type, value)) else [_plain(x) for x in value]
+        return list(value) if _JSON_SCALARS.issuperset(map(type, value)) else [plain_value(x) for x in value]
     if isinstance(value, np.ndarray | np.generic | Tensor):
-        return _plain(value.tolist())
+        return plain_value(value.tolist())
     return value.decode("ascii", "backslashreplace") if isinstance(value, bytes) else value
 
 

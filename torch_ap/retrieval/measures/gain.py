@@ -53,20 +53,13 @@ GAINS: dict[str, Callable[[Any], Any]] = {"linear": lambda grades: grades, "expo
 
 
 @dataclass(frozen=True)
-class NormalizedDCG(Measure):
-    """DCG at k, divided by the DCG of the ideal ranking of all judged items.
-
-    Attributes:
-        top_k: k, "relevant" for the number of items with a gain, or None for all items of the ranking.
-        gains: "linear" for the grade itself, "exponential" for 2^grade - 1.
-        ties: name of a tie rule.
-    """
+class _DiscountedGain(Measure):
+    """Sum of discounted gains: the settings and the sums of both measures."""
 
     top_k: TopK = None
     gains: str = "linear"
     ties: str = "expected"
     graded: ClassVar[bool] = True
-    table_name: ClassVar[str] = "nDCG"
     is_bounded: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -74,24 +67,12 @@ class NormalizedDCG(Measure):
         checks.one_of("gains", self.gains, tuple(GAINS))
 
     def describe(self) -> str:
-        """Return the definition of the measure."""
+        """Return the definition of the sum."""
         gain = {"linear": "the grade of each item", "exponential": "2^grade - 1 of each item"}[self.gains]
-        return f"nDCG, the sum of {gain} in {self.top} over log2(rank + 1), divided by the sum of the ideal order"
+        return f"{self.table_name}, the sum of {gain} in {self.top} over log2(rank + 1)"
 
-    def chance_level(
-        self,
-        curve: HitCurve,
-        *,
-        groups: HitCurve | None = None,
-        undefined: float | None = None,  # noqa: ARG002
-    ) -> Tensor:
-        """Return the mean over random orders: each of the n places has the mean gain of the ranked items.
-
-        Args:
-            curve: S rankings with grades.
-            groups: see :class:`torch_ap.core.measures.measure.Measure`.
-            undefined: without effect.
-        """
+    def _mean_dcg(self, curve: HitCurve, groups: HitCurve | None) -> Tensor:
+        """Return the mean DCG over random orders: each of the n places has the mean gain of the ranked items."""
         n, grades = segments.as_float64(curve.n), curve.grades
         assert grades is not None
         gain = segments.total(self.gains_of(grades), segments.from_zero(curve.hits)[curve.offsets])
@@ -102,21 +83,8 @@ class NormalizedDCG(Measure):
             ones = torch.ones(int(groups.hits.sum()), dtype=n.dtype, device=n.device)
             discount = arrays.tensor(self.dcg(groups, arrays.native(ones)))
             worth = torch.cat([discount, n.new_zeros(len(n) - len(discount))])
-        level: Tensor = gain / n.clamp(min=1) * worth / arrays.tensor(self.ideal(curve))
+        level: Tensor = gain / n.clamp(min=1) * worth
         return level
-
-    @arrays.quiet
-    def values(self, curve: HitCurve) -> Tensor:
-        """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
-        gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
-        return arrays.tensor(arrays.clamp_max(gain / self.ideal(curve), 1))
-
-    def values_of_lists(self, rankings: Sequence[FewHits]) -> list[float] | None:
-        """Return the value of each short ranking; None for many gains, and for gains that are not the grades."""
-        if self.gains != "linear" or max([hits.m for hits in rankings], default=0) > _FEW_GAINS:
-            return None
-        weights = _discount_list(_size_of(max([max(hits.n, hits.m) for hits in rankings], default=0)))
-        return [lists.normalized_gain(hits, weights, self.top_k) for hits in rankings]
 
     def dcg(self, curve: HitCurve, gains: Any) -> Any:
         """Return the DCG of each ranking, (S,) native; ``gains`` (H,) are of the hits, in the order of the curve."""
@@ -173,6 +141,40 @@ class NormalizedDCG(Measure):
         return ordered, discount * (rank < (k if isinstance(k, int) or len(k) == 1 else k[group]))
 
 
+@dataclass(frozen=True)
+class NormalizedDCG(_DiscountedGain):
+    """DCG at k, divided by the DCG of the ideal ranking of all judged items.
+
+    Attributes:
+        top_k: k, "relevant" for the number of items with a gain, or None for all items of the ranking.
+        gains: "linear" for the grade itself, "exponential" for 2^grade - 1.
+        ties: name of a tie rule.
+    """
+
+    table_name: ClassVar[str] = "nDCG"
+
+    def describe(self) -> str:
+        """Return the definition of the measure."""
+        return f"{super().describe()}, divided by the sum of the ideal order"
+
+    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
+        """Return the mean over random orders; for ``groups`` see :class:`torch_ap.core.measures.measure.Measure`."""
+        return self._mean_dcg(curve, groups) / arrays.tensor(self.ideal(curve))
+
+    @arrays.quiet
+    def values(self, curve: HitCurve) -> Tensor:
+        """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
+        gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
+        return arrays.tensor(arrays.clamp_max(gain / self.ideal(curve), 1))
+
+    def values_of_lists(self, rankings: Sequence[FewHits]) -> list[float] | None:
+        """Return the value of each short ranking; None for many gains, and for gains that are not the grades."""
+        if self.gains != "linear" or max([hits.m for hits in rankings], default=0) > _FEW_GAINS:
+            return None
+        weights = _discount_list(_size_of(max([max(hits.n, hits.m) for hits in rankings], default=0)))
+        return [lists.normalized_gain(hits, weights, self.top_k) for hits in rankings]
+
+
 def order_gains(curve: Any, gains: Any, hits_above: Any, rule: TieRule) -> tuple[Any, Any, Any]:
     """Return the gains in the order of a tie rule, the number of items above each, and its tie group: (H,) native.
 
@@ -192,7 +194,7 @@ def order_gains(curve: Any, gains: Any, hits_above: Any, rule: TieRule) -> tuple
 
 
 @dataclass(frozen=True)
-class DCG(Measure):
+class DCG(_DiscountedGain):
     """DCG at k, without division by the DCG of the ideal ranking.
 
     Attributes:
@@ -201,33 +203,16 @@ class DCG(Measure):
         ties: name of a tie rule.
     """
 
-    top_k: TopK = None
-    gains: str = "linear"
-    ties: str = "expected"
-    graded: ClassVar[bool] = True
     table_name: ClassVar[str] = "DCG"
-    is_bounded: ClassVar[bool] = False
 
-    @property
-    def _ratio(self) -> NormalizedDCG:
-        return NormalizedDCG(self.top_k, self.gains, self.ties)
-
-    def describe(self) -> str:
-        """Return the definition of the measure."""
-        return self._ratio.describe().removeprefix("n").partition(", divided")[0]
-
-    def chance_level(
-        self, curve: HitCurve, *, groups: HitCurve | None = None, undefined: float | None = None
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
         """Return the mean over random orders, as for :class:`NormalizedDCG`."""
-        return self._ratio.chance_level(curve, groups=groups, undefined=undefined) * arrays.tensor(
-            self._ratio.ideal(curve)
-        )
+        return self._mean_dcg(curve, groups)
 
     @arrays.quiet
     def values(self, curve: HitCurve) -> Tensor:
         """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
-        gain = self._ratio.dcg(curve, self._ratio.gains_of(arrays.native(curve.grades)))
+        gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
         return arrays.tensor(arrays.namespace(gain).where(curve.native.m > 0, gain, torch.nan))
 
 

@@ -15,7 +15,7 @@ Above the relevant document at rank t, there are
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -47,13 +47,7 @@ class BPref(Measure):
         """Return the definition of the measure."""
         return "bpref"
 
-    def chance_level(
-        self,
-        curve: HitCurve,
-        *,
-        groups: HitCurve | None = None,  # noqa: ARG002
-        undefined: float | None = None,  # noqa: ARG002
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, **_: Any) -> Tensor:
         """Return the mean over random orders of the retrieved documents: (S,) float64.
 
         Each relevant document has the same mean: the number of documents above it that were judged not relevant is 0,
@@ -92,13 +86,7 @@ class InferredAP(Measure):
         """Return the definition of the measure."""
         return "inferred average precision"
 
-    def chance_level(
-        self,
-        curve: HitCurve,
-        *,
-        groups: HitCurve | None = None,  # noqa: ARG002
-        undefined: float | None = None,  # noqa: ARG002
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, **_: Any) -> Tensor:
         """Return the mean over random orders of the retrieved documents: (S,) float64.
 
         The t - 1 documents above rank t contain s of the A = r - 1 + v other judged documents, with hypergeometric
@@ -151,13 +139,7 @@ class JudgedShare(Measure):
         """Return the definition of the measure."""
         return f"the share of documents with a judgement in {self.top}"
 
-    def chance_level(
-        self,
-        curve: HitCurve,  # noqa: ARG002
-        *,
-        groups: HitCurve | None = None,  # noqa: ARG002
-        undefined: float | None = None,  # noqa: ARG002
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, **_: Any) -> Tensor:  # noqa: ARG002
         """Return the share of the documents of any rank: (S,) float64; NaN without documents."""
         return segments.as_float64(self.judged.hits_seen) / segments.as_float64(self.judged.n)
 

@@ -87,13 +87,7 @@ class AUROC(Measure):
         """Return whether these rankings have a chance level."""
         return self.has_chance_level and (undefined is not None or not self._is_sometimes_undefined(curve))
 
-    def chance_level(
-        self,
-        curve: HitCurve,
-        *,
-        groups: HitCurve | None = None,  # noqa: ARG002 - the ties count as expected
-        undefined: float | None = None,
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, *, undefined: float | None = None, **_: Any) -> Tensor:
         """Return the mean over random orders: (S,) float64, NaN if it is undefined in every order.
 
         In the top k, it is also undefined in orders with relevant items only.
