@@ -64,6 +64,70 @@ def test_rows_of_images_and_errors_open_the_gallery(browser, page_of_detectors):
         assert not violations(page)
 
 
+def test_rows_of_images_without_a_picture_open_a_drawing(browser, detectors, page_of_detectors):
+    metric = detectors[0]
+    target, table = metric._columns(), metric.per_image()
+    boxes_by_image = target["ground_truth_boxes"].double().split(target["ground_truths_per_image"].tolist())
+    with opened(browser, page_of_detectors) as page:
+        images = table_with(page, "found")
+        pictured = set(page.eval_on_selector_all("[data-shows^='image-']", "x => x.map(y => y.dataset.shows)"))
+        keys = images.locator("tr[data-key]").evaluate_all("x => x.map(y => y.dataset.key)")
+        further = [x for x in keys if x not in pictured]
+        assert further
+        assert images.locator("button.open").count() == len(keys)
+        for key in further[:3]:
+            place = int(key.removeprefix("image-"))
+            images.locator(f"tr[data-key='{key}'] button").click()
+            shot = page.locator("#drawing .shot")
+            assert shot.evaluate("x => x === document.activeElement")
+            assert shot.locator("b").text_content() == f"image {place}"
+            wanted = boxes_by_image[place]
+            assert shot.locator(".truth").count() == len(wanted)
+            assert shot.locator(".truth.missed").count() == int(table["missed"][place])
+            boxes = page.eval_on_selector_all(
+                "#drawing .truth path", "x => x.map(y => (b => [b.x, b.y, b.width, b.height])(y.getBBox()))"
+            )
+            width, height = (float(x) for x in shot.locator("svg").get_attribute("viewBox").split()[2:])
+            if len(wanted):
+                scale = torch.tensor(boxes).max() / wanted.max()
+                # numbers are tenths of a unit
+                assert torch.tensor(boxes).double().allclose(wanted * scale, atol=0.3)
+            assert max(width, height) == 320
+            assert shot.locator("li").filter(has_not_text="not drawn").count() == shot.locator("g").count()
+
+
+def test_rows_of_slices_open_their_curve(browser, page_of_detectors):
+    with opened(browser, page_of_detectors) as page:
+        slices = table_with(page, "slice")
+        row = slices.locator("tbody tr").first
+        name, objects = row.locator("th").text_content(), int(row.locator("td").nth(-2).text_content())
+        row.locator("button").click()
+        select = page.get_by_label("Ranking", exact=True)
+        assert select.evaluate("x => x.selectedOptions[0].textContent") == f"slice: {name}"
+        slide(page, 0)
+        counts = page.locator(".results table").nth(1).locator("tbody td").all_text_contents()
+        assert int(counts[0]) + int(counts[2]) == objects
+        assert not page.locator(".confusions table").count()
+
+
+def test_two_detectors_with_other_classes(browser, tmp_path):
+    box = torch.tensor([[0.0, 0, 40, 40]])
+    target = [{"boxes": box, "labels": torch.tensor([5])}] * 3
+    first, second = (
+        [{"boxes": box, "labels": torch.tensor([label]), "scores": torch.tensor([score])} for label in labels]
+        for labels, score in (([1, 5, 5], 0.75), ([5, 7, 9], 0.25))
+    )
+    path = report(updated(first, target), tmp_path / "x.html", other=updated(second, target), n_resamples=10)
+    with opened(browser, path) as page:
+        page.get_by_label("Ranking", exact=True).select_option(label="5")
+        assert "the other at the same recall" not in page.locator(".remark").first.text_content()
+        slide(page, 0)
+        assert page.locator(".results table").nth(1).locator("tbody td").all_text_contents()[:2] == ["2", "0"]
+        assert "the other never reaches this recall." in page.locator(".live").all_inner_texts()[-1]
+        page.get_by_label("Ranking", exact=True).select_option(label="1")
+        assert page.locator("input[type=range]").is_disabled()
+
+
 def test_points_and_bars_open_their_curve(browser, tmp_path):
     pages = (
         (labels(4, 200), labels(4, 200), "Ranking", lambda key: str(int(key) + 1)),

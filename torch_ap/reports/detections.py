@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -53,11 +55,12 @@ from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
 from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.gallery import gallery_sections
-from torch_ap.reports.slices import slice_section
+from torch_ap.reports.slices import slice_section, slices_of
 from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 _CHANCE_ORDERS = 25  # random orders of scores; their mean has a standard error of 0.0001 for 100 images
+_IMAGE = "image-"  # begin of the keys of images
 _ONE_BY_ONE = (
     "Detections are counted one by one, by descending score. The chance level shuffles the scores of the same boxes."
 )
@@ -110,20 +113,21 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         sections.append(_threshold_section(numbers, metrics, options))
     if curves:
         caption = "Average precision of classes over all IoU thresholds"
-        cuts = {name: _cuts(x, options) for name, x in metrics.items()}
+        slices = slices_of(metric, options)
+        labels = metric._matches_at(None, None, {}).labels.tolist()
+        cuts = {name: _cuts(x, labels, slices, options) for name, x in metrics.items()}
         class_bars = {name: _bars(metrics[name], x, samples[name].labels, options) for name, x in intervals.items()}
         confusions = _confusions(metric) if metric._has_errors and len(curves) > 1 else None
         place = f" at IoU {iou:g}"
         sections += class_sections(metric, curves, cuts, class_bars, "classes", options, caption, place, confusions)
+        loss = None if is_micro else loss_per_image(metric._matches_at(None, None, {}))
+        images = None if loss is None else _image_section(metric, loss, options)
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics))
-            sections += gallery_sections(metric, options)
+            sections += gallery_sections(metric, options, () if images is None else _positions(images))
         sections.append(_class_table(curves, next(iter(intervals.values())), iou, options, classes))
-        loss = loss_per_image(metric._matches_at(None, None, {}))
-        loss = None if getattr(metric._settings, "average", "macro") == "micro" else loss
-        section = slice_section(metric, loss, options)
-        sections += [] if section is None else [section]
-        sections += [] if loss is None else [_image_section(metric, loss, options)]
+        section = slice_section(metric, slices, loss, options, first_key=len(curves))
+        sections += [x for x in (section, images) if x is not None]
     with metric._all_ranks():
         columns = metric._columns()
     return Content(
@@ -195,7 +199,7 @@ def _paired_images(metrics: Mapping[str, Any], options: ReportOptions) -> list[P
     """Return wins, losses and a scatter of the images."""
     one, other = (x.per_image() for x in metrics.values())
     names = list(options.image_names or map(str, one["image"].tolist()))
-    keys = [f"image-{place}" for place in range(len(names))]
+    keys = [f"{_IMAGE}{place}" for place in range(len(names))]
     return paired_parts("images", "AP", names, (one["ap"], other["ap"]), options, keys=keys, opens="gallery")
 
 
@@ -297,14 +301,19 @@ def _confusions(metric: Any) -> Callable[[float], Tensor] | None:
     return lambda least: confusion_counts(at, score_thresholds(least, None, at.matches.ranked.score))
 
 
-def _cuts(metric: Any, options: ReportOptions) -> list[Cuts]:
-    """Return the counts at the thresholds of all classes together, and of each class."""
+def _cuts(metric: Any, labels: Sequence[int], slices: Mapping[str, Tensor], options: ReportOptions) -> list[Cuts]:
+    """Return the counts at the thresholds of all classes together, of the class of each label, and of each slice."""
     at = metric._matches_at(None, None, options.names)
-    numbers = [
-        numbers_at_every_threshold(at, per_class=per_class, confidence_level=options.confidence_level)
-        for per_class in (False, True)
-    ]
-    return [*cuts_of_detections(numbers[0], [ALL]), *cuts_of_detections(numbers[1], at.names)]
+    numbers = partial(numbers_at_every_threshold, confidence_level=options.confidence_level)
+    cuts = [*cuts_of_detections(numbers(at, per_class=False), [ALL])]
+    classes = dict(zip(at.labels.tolist(), cuts_of_detections(numbers(at, per_class=True), at.names), strict=True))
+    none = np.empty(0)
+    nothing = Cuts("", none, none, none, m=0, ends=np.empty((6, 0)))  # a class that only the first system detects
+    cuts += [classes.get(label, nothing) for label in labels]
+    for name, flags in slices.items():
+        images = replace(at, matches=at.matches.select_images(flags))
+        cuts += cuts_of_detections(numbers(images, per_class=False), [f"slice: {name}"], is_slice=True)
+    return cuts
 
 
 def _samples(metrics: Mapping[str, Any], options: ReportOptions) -> dict[str, Any]:
@@ -334,7 +343,7 @@ def _image_section(metric: Any, loss: Tensor, options: ReportOptions) -> Section
         columns["difference"] = [a - b for a, b in zip(table["ap"], others, strict=True)]
     columns |= {"F1": table["f1"], "missed": table["missed"], "false": table["fp"], "found": table["tp"]}
     rows = list(zip(*columns.values(), strict=True))
-    keys = [f"image-{place}" for place in range(len(rows))]
+    keys = [f"{_IMAGE}{place}" for place in range(len(rows))]
     shown, omitted = sorted_table(
         list(columns), rows, "images", FORMS, order=(LOSS, "descending"), opens="gallery", keys=keys
     )
@@ -345,6 +354,11 @@ def _image_section(metric: Any, loss: Tensor, options: ReportOptions) -> Section
         f"of detections with any score, at IoU {threshold:g}. {omitted}"
     )
     return Section("All images", [text.strip(), shown])
+
+
+def _positions(images: Section) -> list[int]:
+    """Return the positions of the images in the rows of their table."""
+    return [int(str(key).removeprefix(_IMAGE)) for x in images.parts if isinstance(x, Table) for key in x.keys]
 
 
 def _class_table(

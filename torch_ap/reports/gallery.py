@@ -1,12 +1,14 @@
 """Gallery of a detector: the worst images, the costliest errors of each kind, and the labels that may be wrong.
 
 Every picture is a drawing of the shapes as SVG, readable without scripts: in the colours of the page, on a thumbnail if
-the images are given. A thumbnail occurs once in the page, however many pictures use it.
+the images are given. A thumbnail occurs once in the page, however many pictures use it. Images without a picture have
+their shapes as data, which a script draws when a reader opens their row.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import compress
 from typing import Any
@@ -22,6 +24,7 @@ from torch_ap.detection.inputs.images import image_ids
 from torch_ap.detection.metrics.diagnosis import background_of
 from torch_ap.detection.shapes import boxes, rotated
 from torch_ap.reports.content import Cell, Section, Table, Widget, shortened
+from torch_ap.reports.html_page import json_text
 from torch_ap.reports.labels import CHANGE, LABELS, MAX_LABELS, labels_text
 from torch_ap.reports.thumbnails import Thumbnails
 
@@ -31,6 +34,8 @@ _POINTS_OF_COCO = 17
 _SIDE = 320  # units of the longer side of a picture
 _LISTED = 4  # classes in a caption
 _MAX_COLUMNS = 120  # of a mask
+_MOST_BYTES = 700_000  # of the shapes of images without a picture
+_DIGITS = 10  # numbers of these shapes are tenths of a unit
 _DRAWN = {  # column by `iou_type`
     **dict.fromkeys(("bbox", "rotated"), "boxes"),
     **dict.fromkeys(("segm", "boundary"), "mask_edges"),
@@ -54,8 +59,14 @@ _LEGEND = (
 )
 
 
-def gallery_sections(metric: Any, options: Any) -> list[Section]:
-    """Return the sections with pictures of the images; none for shapes that have no place in an image."""
+def gallery_sections(metric: Any, options: Any, rows: Sequence[int]) -> list[Section]:
+    """Return the sections with pictures of the images; none for shapes that have no place in an image.
+
+    Args:
+        metric: metric of the detector.
+        options: arguments of the report.
+        rows: positions of the images in the rows of the table of images.
+    """
     kind = metric._settings.iou_types[0]
     if kind not in _DRAWN or metric._settings.own_iou is not None:
         return []
@@ -64,7 +75,7 @@ def gallery_sections(metric: Any, options: Any) -> list[Section]:
         return [Section(LABELS, [part for x in gallery.labels() for part in x.parts])]
     parts = [*gallery.worst_images(), *gallery.differences(), *gallery.errors(), *gallery.labels()]
     note = gallery.thumbnails.note()
-    style = [Widget("gallery", None, html=_LEGEND, fill=gallery.thumbnails.definitions)]
+    style = [Widget("gallery", None, html=_LEGEND, fill=partial(gallery.further, rows))]
     text = (
         f"At IoU {gallery.at.iou_threshold:g}. A picture shows at most {_MAX_SHAPES} objects, and the {_MAX_SHAPES} "
         "best detections of those that have at least the score of the best F1 of their class."
@@ -109,11 +120,12 @@ class _Gallery:
         self._kind, self._iou = table["kind"].tolist(), table["iou"].tolist()
         self._partner = table["ground_truth"].tolist()  # row in the image
         self._score = segments.as_float64(table["score"]).tolist()
-        short = [shortened(x) for x in at.names]
+        self._class_names = [shortened(x) for x in at.names]
         place = {label: place for place, label in enumerate(at.labels.tolist())}
-        self._names = [
-            [short[place[x]] for x in columns[f"{side}_labels"].tolist()] for side in ("detection", "ground_truth")
+        self._class_of = [
+            [place[x] for x in columns[f"{side}_labels"].tolist()] for side in ("detection", "ground_truth")
         ]
+        self._names = [[self._class_names[x] for x in places] for places in self._class_of]
         self._is_found = self.outcomes.detected.tolist()
         self._counts = self.outcomes.valid.tolist()
         least = metric.operating_points(class_names=options.names).threshold
@@ -127,6 +139,7 @@ class _Gallery:
         names = options.image_names or map(str, metric._image_ids(columns).tolist())
         self._image_names = [shortened(x) for x in names]
         self.thumbnails = Thumbnails(options.images or {})
+        self._pictured: set[int] = set()
 
     # -- sections
 
@@ -240,12 +253,65 @@ class _Gallery:
         )
         yield Widget("gallery", None, parts, html)
 
+    def further(self, rows: Sequence[int], budget: int) -> str:
+        """Return the shapes of further images as data, and the thumbnails.
+
+        Args:
+            rows: positions of the images whose rows open a picture, the most important first.
+            budget: the largest number of bytes of both.
+        """
+        images = [x for x in rows if x not in self._pictured]
+        found, left = dict[str, str](), min(_MOST_BYTES, budget // 2)
+        for image in images:
+            text = json_text(self._data(image))
+            left -= len(text.encode()) + 9
+            if left < 0:
+                break
+            found[str(image)] = text
+        thumbnails = self.thumbnails.definitions(budget - sum(map(len, found.values())))
+        if not found:
+            return thumbnails
+        names = json_text({"names": self._class_names, "kinds": DETECTION_KINDS})[1:-1]
+        each = ",".join(f'"{image}":{text}' for image, text in found.items())
+        note = (
+            f"The shapes of {len(found):,} of {len(images):,} further images of the table are on this page, in "
+            "the order of its rows; a row opens its drawing."
+        )
+        data = f'<script type="application/json" id="drawings">{{{names},"images":{{{each}}}}}</script>'
+        return f'<p class="source">{note}</p>{data}{thumbnails}'
+
     # -- one picture
+
+    def _data(self, image: int) -> list[Any]:
+        """Return an image for `static/gallery.js`: name, width, height, width of lines, objects, detections.
+
+        An object is class, verdict and shape, a detection class, score, kind, IoU, class of the object and shape. The
+        last entry is the number of objects and of detections that are not drawn.
+        """
+        rows = self._shown(_Shot(image, ""))
+        width, height, scale = self._frame(None, image, [(side, x) for side in (1, 0) for x in rows[1 - side]])
+        truths, detections = ([*self._shapes.data(side, x, scale)] for side, x in zip((1, 0), rows, strict=True))
+        objects = [
+            [self._class_of[1][row], 0 if self._is_found[row] else 1 if self._counts[row] else 2, shape]
+            for row, shape in zip(rows[0], truths, strict=True)
+        ]
+        found = []
+        for row, shape in zip(rows[1], detections, strict=True):
+            partner = self._partner[row]
+            owner = -1 if partner < 0 else self._class_of[1][self._first[1][image] + partner]
+            score, iou = float(f"{self._score[row]:.3g}"), round(self._iou[row], 2)
+            found.append([self._class_of[0][row], score, self._kind[row], iou, owner, shape])
+        return [
+            self._image_names[image], width, height, self._shapes.line_width(image, scale), objects, found,
+            [end - first - len(x) for (first, end), x in zip(self._ranges(image)[::-1], rows, strict=True)],
+        ]  # fmt: skip
 
     def _picture(self, shot: _Shot) -> str:
         image = shot.image
+        self._pictured.add(image)
         truths, detections = self._shown(shot)
-        width, height, scale = self._frame(image, [(1, x) for x in truths] + [(0, x) for x in detections])
+        drawn_rows = [(1, x) for x in truths] + [(0, x) for x in detections]
+        width, height, scale = self._frame(self.thumbnails.size(image), image, drawn_rows)
         thumbnail = self.thumbnails.reference(image, width, height)
         name = _text(f"image {self._image_names[image]}")
         lines = []
@@ -283,9 +349,11 @@ class _Gallery:
         truths = [x for x in range(first, end) if x != shot.truth][: _MAX_SHAPES - 1]
         return (truths + [shot.truth] * (shot.truth >= 0), detections + [shot.detection] * (shot.detection >= 0))
 
-    def _frame(self, image: int, drawn: Sequence[tuple[int, int]]) -> tuple[float, float, float]:
-        """Return width and height of the picture, and its units per pixel."""
-        size = self.thumbnails.size(image) or self._shapes.size(image)
+    def _frame(
+        self, size: tuple[float, float] | None, image: int, drawn: Sequence[tuple[int, int]]
+    ) -> tuple[float, float, float]:
+        """Return width and height of the picture, and its units per pixel, for an image of this size if it is known."""
+        size = size or self._shapes.size(image)
         if size is None:
             ends = [self._shapes.corner(side, row) for side, row in drawn]
             size = max((x for x, _ in ends), default=1.0), max((y for _, y in ends), default=1.0)
@@ -319,7 +387,7 @@ class _Shapes:
     def __init__(self, at: Any) -> None:
         self._columns, self._settings = at.columns, at.settings
         self._is_mask = _DRAWN[at.iou_type] == "mask_edges"
-        self._has_points = at.iou_type == "keypoints"
+        self._has_points, self._is_rotated = at.iou_type == "keypoints", at.iou_type == "rotated"
         self._points: list[Tensor] = []
         self._edges: list[tuple[Tensor, list[int]]] = []
         for side in ("detection", "ground_truth"):
@@ -361,7 +429,8 @@ class _Shapes:
             x, y = min((point for point in points if point[0] == point[0]), key=lambda x: x[::-1], default=(0.0, 0.0))
         y = y - 3 if not side else y + 9  # names of objects inside, of detections above
         label = f'<text x="{max(1.0, x + 2):g}" y="{max(9.0, y):g}">{short}</text>'
-        stroke = self._stroke(side, row, scale)
+        width = self.line_width(self._images[side][row], scale)
+        stroke = f' class="mask" style="stroke-width:{width:g}"' if width else ""
         return f'<g class="{kinds}"><title>{described}</title><path d="{path}"{stroke}/>{label}</g>'
 
     @staticmethod
@@ -373,11 +442,21 @@ class _Shapes:
         marks = (f"M{x - 2:g} {y - 2:g}h4v4h-4z" for x, y in compress(points, is_known))
         return "".join((*lines, *marks))
 
-    def _stroke(self, side: int, row: int, scale: float) -> str:
-        if not self._is_mask:
-            return ""
-        step = self._step(self._images[side][row])
-        return f' class="mask" style="stroke-width:{max(0.5, step * scale):.3g}"'
+    def data(self, side: int, rows: Sequence[int], scale: float) -> Iterator[list[int] | str]:
+        """Yield shapes as ends of a box, as corners of a polygon, or as a path; numbers are tenths."""
+        if self._is_mask:
+            yield from (self._mask_path(side, row, scale)[0] for row in rows)
+            return
+        points = self._points[side][list(rows)] * scale
+        if self._has_points:
+            yield from (self._pose([[round(v, 1) for v in x] for x in pose]) for pose in points.tolist())
+            return
+        corners = points if self._is_rotated else points[:, ::2]
+        yield from (corners * _DIGITS).round().long().flatten(1).tolist()
+
+    def line_width(self, image: int, scale: float) -> float:
+        """Return the width of the lines of a mask; 0 for shapes with an outline."""
+        return float(f"{max(0.5, self._step(image) * scale):.3g}") if self._is_mask else 0.0
 
     def _step(self, image: int) -> int:
         return max(1, -(-int(self._columns["image_sizes"][image].max()) // _MAX_COLUMNS))

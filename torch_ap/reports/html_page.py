@@ -48,7 +48,7 @@ def document(content: Content) -> str:
     body = "\n".join(_body(content, page))
     names = dict.fromkeys(["page", *(x.name for x in page.widgets if x.name != "chart")])  # page.js contains chart
     scripts = [_static("uPlot.iife.min.js")] * page.has_charts + [_static(f"{name}.js") for name in names]
-    data = f'<script type="application/json" id="data">{_json([x.data for x in page.widgets])}</script>'
+    data = f'<script type="application/json" id="data">{json_text([x.data for x in page.widgets])}</script>'
     parts = {
         "title": escape(content.title),
         "policy": _policy(scripts),
@@ -110,7 +110,7 @@ def _policy(scripts: list[str]) -> str:
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
 
 
-def _json(data: Any) -> str:
+def json_text(data: Any) -> str:
     """Return JSON for an element of HTML, without NaN, infinities and invisible characters."""
     text = json.dumps(_clean(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return re.sub("[<\u2028\u2029]", lambda match: _LINE_ENDS[match[0]], text)

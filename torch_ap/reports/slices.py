@@ -1,5 +1,6 @@
 """Slices of the images of a detector: thirds by the number, size and shape of their objects, and slices of the user."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,21 +20,31 @@ _THIRDS = (
 )
 
 
-def slice_section(metric: Any, loss: Tensor | None, options: ReportOptions) -> Section | None:
-    """Return the table of slices; None without images.
+def slices_of(metric: Any, options: ReportOptions) -> dict[str, Tensor]:
+    """Return the (B,) flags of the images of each slice of the user, and of each third."""
+    with metric._all_ranks():
+        at = metric._matches_at(None, None, {})
+        given = metric._image_flags(options.slices, at.columns) if options.slices else {}
+    return {**given, **_thirds(at, has_shapes=metric._keeps_shapes)}
+
+
+def slice_section(
+    metric: Any, flags: Mapping[str, Tensor], loss: Tensor | None, options: ReportOptions, first_key: int
+) -> Section | None:
+    """Return the table of slices; None without slices.
 
     Args:
         metric: metric of the detector.
+        flags: (B,) flags of the images of each slice.
         loss: (B,) loss that each image explains; None if unknown.
         options: arguments of the report.
+        first_key: place of the first slice among the rankings of the slider.
     """
-    with metric._all_ranks():
-        at = metric._matches_at(None, None, {})
-        ids = metric._image_ids(at.columns)
-    thirds = {name: ids[flags] for name, flags in _thirds(at, has_shapes=metric._keeps_shapes).items()}
-    slices = {**(options.slices or {}), **thirds}
-    if not slices:
+    if not flags:
         return None
+    with metric._all_ranks():
+        ids = metric._image_ids(metric._columns())
+    slices = {name: ids[x] for name, x in flags.items()}
     table = {name: x if isinstance(x, list) else x.tolist() for name, x in metric.per_slice(slices).items()}
     columns: dict[str, list[Any]] = {"slice": table["slice"], "AP": [NAN if x == -1 else x for x in table["map"]]}
     differences = None
@@ -49,13 +60,13 @@ def slice_section(metric: Any, loss: Tensor | None, options: ReportOptions) -> S
         )
         columns |= differences.columns
     if loss is not None:
-        with metric._all_ranks():
-            kept = metric._image_flags(slices, at.columns).values()
-        columns[LOSS] = [float(loss[x].sum() / loss.sum()) for x in kept]
+        columns[LOSS] = [float(loss[x].sum() / loss.sum()) for x in flags.values()]
     columns |= {name.replace("_", " "): table[name] for name in ("images", "ground_truths", "detections")}
     rows: list[list[Cell]] = list(map(list, zip(*columns.values(), strict=True)))
-    shown, omitted = sorted_table(list(columns), rows, "slices", FORMS)
-    text = f"{_THIRDS if thirds else ''} An image can belong to several slices. {omitted}".strip()
+    keys = range(first_key, first_key + len(rows))
+    shown, omitted = sorted_table(list(columns), rows, "slices", FORMS, opens="thresholds", keys=keys)
+    has_thirds = len(slices) > len(options.slices or {})
+    text = f"{_THIRDS if has_thirds else ''} An image can belong to several slices. {omitted}".strip()
     return Section("Slices", [text, *reasons_of(differences), shown])
 
 

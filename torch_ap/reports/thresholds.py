@@ -41,6 +41,7 @@ class Cuts:
         m: number of positives.
         n: number of items; None for detections, whose negatives cannot be counted.
         ends: (6, T) low and high ends of precision, recall and F1; None to compute posterior intervals of items.
+        is_slice: whether the ranking has the items of all classes in a slice of the images.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Cuts:
     m: float
     n: float | None = None
     ends: Array | None = None
+    is_slice: bool = False
 
 
 def cuts_of_curve(curve: Curve) -> Cuts:
@@ -74,11 +76,11 @@ def cuts_of_all(curves: Sequence[Curve]) -> Cuts:
     return cuts_of_curve(Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL))
 
 
-def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str]) -> list[Cuts]:
+def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str], *, is_slice: bool = False) -> list[Cuts]:
     """Return the counts of the classes, or of one threshold for all classes."""
     ends = np.stack([numbers.low, numbers.high], 1).reshape(6, -1)
     return [
-        Cuts(name, numbers.score[a:b], numbers.tp[a:b], numbers.fp[a:b], float(m), ends=ends[:, a:b])
+        Cuts(name, numbers.score[a:b], numbers.tp[a:b], numbers.fp[a:b], float(m), ends=ends[:, a:b], is_slice=is_slice)
         for name, a, b, m in zip(names, numbers.offsets[:-1], numbers.offsets[1:], numbers.m, strict=True)
     ]
 
@@ -96,13 +98,13 @@ def threshold_widget(
         parts: content without JavaScript.
         options: arguments of the report.
         confusions: returns the (K + 1, K + 1) confusion matrix of a detector at a threshold for all classes, whose
-            ranking is the first and has the classes after it; None for no confusions.
+            ranking is the first and has the classes and then the slices after it; None for no confusions.
     """
     (first, *others) = systems.values()
     most = max(_FEWEST, min(_MOST, _TOTAL // max(1, len(first) * len(systems))))
     is_sampled = any(len(x.score) > most for cuts in systems.values() for x in cuts)
     rows = [
-        {"name": cuts.name, "m": _whole(cuts.m), "n": cuts.n and _whole(cuts.n)}
+        {"name": cuts.name, "m": _whole(cuts.m), "n": cuts.n and _whole(cuts.n), "slice": cuts.is_slice}
         | _numbers(cuts, most, options.confidence_level)
         | {"others": [_numbers(other[place], most, options.confidence_level) for other in others]}
         for place, cuts in enumerate(first)

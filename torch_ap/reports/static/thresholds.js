@@ -50,7 +50,7 @@ page.register("thresholds", (element, data) => {
 
   /* Class confusions at the nearest threshold with confusions: of all classes, or of the class of the ranking. */
   function showConfusions(t) {
-    if (!data.confusions.length) return;
+    if (!data.confusions.length || ranking.slice) return confusions.replaceChildren();
     const near = data.confusions.reduce((a, b) => Math.abs(b.t - t) < Math.abs(a.t - t) ? b : a);
     const chosen = data.rankings.indexOf(ranking) - data.first, name = i => data.rankings[i + data.first].name;
     const [truths, detected, counts] = near.cells, rows = [];
