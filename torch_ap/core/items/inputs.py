@@ -83,12 +83,12 @@ class ClassificationInputs:
         checks.one_of("normalization", self.normalization, normalizations)
         checks.one_of("nan_strategy", self.nan_strategy, NAN_STRATEGIES)
 
-    @property
+    @cached_property
     def normalizes(self) -> bool:
         """Whether scores are normalized by a sigmoid or softmax."""
         return self.normalization not in (None, "none")
 
-    @property
+    @cached_property
     def ignoring(self) -> bool:
         """Whether items may be marked as ignored."""
         return self.ignore_index is not None or self.nan_strategy != "error"

@@ -6,7 +6,6 @@
 | several rankings without ties, scores of 32 bits | *keyed*: one sort of (ranking, score, relevance) |
 """
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ FEW_ITEMS = 1 << 13  # items of one ranking
 FEW_OF_SEVERAL = 1 << 14  # items of all rankings
 _HIGHEST = (1 << 31) - 1  # highest key of a 32-bit score
 _Arrays: TypeAlias = tuple[Array, Array, Array]
-_PLAIN_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32))
+_PLAIN_SCORES = frozenset((torch.float32, torch.float64, torch.int64, torch.int32, torch.int16))
 _PLAIN_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _PLAIN_GAINS = _PLAIN_TARGETS | {torch.float32, torch.float64}
 _INFINITY = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # bits of infinity; the bits of NaN are greater
@@ -74,7 +73,8 @@ def plain_arrays(
     flags = targets
     if target.dtype is not torch.bool:
         flags = targets.astype(bool)
-        highest = MOST_GAIN if gains else (None if graded else 1)
+        limited = not graded or targets.dtype.kind == "f"  # every integer is a valid gain
+        highest = (MOST_GAIN if gains else 1) if limited else None
         least = targets.item(targets.argmin())  # five times as fast as `min`; NaN if there is a NaN
         if not least >= 0 or not (highest is None or targets.item(targets.argmax()) <= highest):
             return None
@@ -95,13 +95,19 @@ def valid_arrays(
 
     Scores of 16 bits are returned as their bits.
     """
-    if isinstance(scores, Tensor) and scores.dtype in _INFINITY and not scores.requires_grad:
-        return _valid_halves(scores, target, _ONE if unit_range else None, graded=graded, gains=gains)
+    half = scores.dtype if isinstance(scores, Tensor) and scores.dtype in _INFINITY else None
+    if half is not None and not scores.requires_grad:
+        scores = scores.view(torch.int16)  # NumPy has no bfloat16
     arrays = plain_arrays(scores, target, graded=graded, gains=gains)
     if arrays is None:
         return None
     values, flags, targets = arrays
-    if unit_range:
+    if half is not None:
+        # negative scores have the greatest bits
+        bits, highest = (values.view(np.uint16), _ONE[half]) if unit_range else (values & 0x7FFF, _INFINITY[half])
+        if bits.item(bits.argmax()) > highest:
+            return None
+    elif unit_range:
         if not (values[values.argmin()] >= 0 and values[values.argmax()] <= 1):  # also true for NaN
             return None
     elif has_nan(values):
@@ -117,27 +123,6 @@ def is_valid_weight(weights: Tensor, scores: Tensor) -> bool:
     if len(values.shape) != 1 or not len(values) or values.shape != scores.numpy().shape:
         return False
     return bool(values.item(values.argmin()) >= 0 and values.item(values.argmax()) <= MOST_GAIN)  # not for NaN
-
-
-def _valid_halves(
-    scores: Tensor, target: Tensor, highest: Mapping[torch.dtype, int] | None, **targets_of: bool
-) -> _Arrays | None:
-    """Return :func:`valid_arrays` of 16-bit scores, whose values are compared as bits: NumPy has no bfloat16.
-
-    Args:
-        scores: as of :func:`valid_arrays`.
-        target: as of :func:`valid_arrays`.
-        highest: the bits of the highest valid score, if scores must not be negative; None for all numbers.
-        targets_of: ``graded`` and ``gains`` of :func:`plain_arrays`.
-    """
-    arrays = plain_arrays(scores.view(torch.int16).to(torch.int32), target, **targets_of)
-    if arrays is None:
-        return None
-    bits, flags, targets = arrays
-    positive = bits & 0x7FFF if highest is None else bits.view(np.uint32)  # negative scores have the greatest bits
-    if positive.item(positive.argmax()) > (highest or _INFINITY)[scores.dtype]:
-        return None
-    return bits, (flags.copy() if flags is targets else flags).view(np.uint8), targets
 
 
 def has_nan(scores: Array) -> bool:
