@@ -9,6 +9,7 @@ import torch
 from tests.support.each import each
 from tests.support.oracles_detection import random_scene
 from tests.support.tolerances import REORDERED
+from torch_ap import Convention
 from torch_ap.detection import MeanAveragePrecision
 from torch_ap.detection.inference.rankings import ranked_images
 
@@ -68,11 +69,24 @@ def test_weights_are_images_written_out(settings, seed):
         torch.testing.assert_close(found, wanted[:, area], rtol=0, atol=REORDERED, equal_nan=True)
 
 
+@each("seed", range(8))
+def test_levels_have_the_precision_of_hit_curves(seed):
+    """Runs of hits change no bit of the interpolated precision of all hits."""
+    ranked, levels = ranked_of(fed(*scene(seed)), seed % 3)
+    weights = torch.from_numpy(np.random.default_rng(seed).multinomial(8, np.ones(8) / 8, 4))
+    for recall in (levels, levels.to(torch.float32), levels.flip(0)):
+        curve = ranked.curve(weights)
+        wanted = Convention(interpolation=recall)(curve).reshape(4, -1)
+        found = ranked.average_precision(weights, recall)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
 def test_scenes_contain_edge_cases():
     """The scenes contain matched ignored ground truths and images that the next test depends on."""
     dropped = [ranked_of(fed(*scene(seed)))[0] for seed in range(8)]
     assert any(bool((~ranked.event_counts).any()) for ranked in dropped)
     assert any(len(ranked.image.unique()) < ranked.images for ranked in dropped)
+    assert any(len(ranked._runs.end) < len(ranked.hits.item) for ranked in dropped)
 
 
 def test_interval_equals_repeated_images():

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.measures.convention import Convention
+from torch_ap.core.measures.interpolation import max_at_recall
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.matching.matched import Matches
@@ -37,6 +38,22 @@ class Hits(NamedTuple):
     image: Any
     ranking: Any
     first: Any
+    offsets: Any
+
+
+class Runs(NamedTuple):
+    """Runs of successive hits of a ranking without another counted item between them.
+
+    Attributes:
+        end: (R,) the number of hits of all rankings up to the last hit of each run.
+        item_end: (R,) the number of items of all lists up to this hit.
+        change_end: (R,) the number of changes of all rankings up to this hit.
+        offsets: (S + 1,) boundaries of the runs of each ranking.
+    """
+
+    end: Any
+    item_end: Any
+    change_end: Any
     offsets: Any
 
 
@@ -112,6 +129,18 @@ class ResampledRankings:
         return Changes(*map(arrays.native, fields))
 
     @cached_property
+    def _runs(self) -> Runs:
+        """The runs of hits, as native arrays."""
+        item, _, ranking, _, offsets = map(arrays.tensor, self.hits)
+        _, _, _, added, before, _ = map(arrays.tensor, self.changes)
+        rank = segments.from_zero(self.counted.to(torch.int64))[item + 1] + segments.from_zero(added)[before]
+        is_last = torch.ones_like(item, dtype=torch.bool)
+        is_last[:-1] = (ranking.diff() > 0) | (rank.diff() > 1)
+        last = is_last.nonzero().squeeze(1)
+        fields = (last + 1, item[last] + 1, before[last], torch.searchsorted(last, offsets))
+        return Runs(*map(arrays.native, fields))
+
+    @cached_property
     def _width(self) -> torch.dtype:
         """int32 if no cumulative count of items in any resample exceeds it, which halves the memory; else int64."""
         most = segments.count(self.image, max(self.images, 1)).max() if self.images else 0
@@ -142,9 +171,39 @@ class ResampledRankings:
         Returns:
             (b, S) float64; NaN without ground truths.
         """
+        if isinstance(interpolation, Tensor):
+            return self._mean_over_levels(weights, interpolation)
         curve = self.curve(weights)
         values = Convention(interpolation=interpolation)(curve)
         return torch.where(arrays.tensor(curve.m) > 0, values, torch.nan).reshape(len(weights), -1)
+
+    @arrays.quiet
+    def _mean_over_levels(self, weights: Tensor, levels: Tensor) -> Tensor:
+        """Return the AP of each ranking, interpolated at recall levels: see :meth:`average_precision`.
+
+        In every resample, the precision of a run is highest at its last hit. The other hits of a run are not needed.
+        """
+        image, counted, starts, *_ = self._columns
+        hits, changes, runs, row_weights = self.hits, self.changes, self._runs, arrays.native(weights)
+        counts, rows = runs.offsets[1:] - runs.offsets[:-1], len(weights)
+
+        def since_start(sums: Any, ends: Any, first: Any) -> Any:
+            """Return the sums between the start of a ranking and the end of each of its runs, (b, R)."""
+            return arrays.take(sums, ends) - arrays.repeat(arrays.take(sums, first), counts)
+
+        small = arrays.cast(row_weights, counted)  # int32 sums over all rankings may wrap; their differences are exact
+        found = since_start(segments.from_zero(arrays.take(small, hits.image)), runs.end, hits.offsets[:-1])
+        items = since_start(segments.from_zero(arrays.take(small, image) * counted), runs.item_end, starts)
+        change = segments.from_zero(arrays.take(small, changes.image) * arrays.cast(changes.added, counted))
+        items += since_start(change, runs.change_end, changes.offsets[:-1])
+        m = self._relevant_counts(row_weights)
+        found, m = segments.as_float64(found), segments.as_float64(m)
+        recall = arrays.tensor(found / arrays.repeat(m, counts)).to(levels.dtype)
+        precision = arrays.tensor(found / arrays.clamp_min(items, 1))
+        offsets = segments.from_counts(arrays.namespace(counts).tile(counts, (rows,)))
+        recall, levels = segments.as_float64(recall), segments.as_float64(levels)
+        highest = max_at_recall(precision.reshape(-1), recall.reshape(-1), levels, offsets)
+        return torch.where(arrays.tensor(m) > 0, highest.mean(1).reshape(rows, -1), torch.nan)
 
     def average_precision_of_lists(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
         """Return the mean AP over the rankings of each list: (b, K) float64, NaN without ground truths.
