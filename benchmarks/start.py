@@ -27,6 +27,9 @@ COMMANDS = {
     "torch-ap voc": "voc objects detected",
     "torch-ap explain": "explain table.csv --preds score --target label",
     "torch-ap plan": "plan --ap 0.62 --units 80 --half-width 0.05",
+    "torch-ap score --report": "score table.csv --preds score --target label --report page.html",
+    "torch-ap trec --report": "trec qrels.txt run.txt --report page.html",
+    "torch-ap coco --report": "coco truth.json found.json --report page.html",
     "torch-ap report": "report table.csv --preds score --target label -o page.html",
 }
 _LIST = "import sys; print(*[x for x in {slow} if x in sys.modules], file=sys.stderr)"

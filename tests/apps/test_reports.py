@@ -18,14 +18,22 @@ from tests.support.each import each
 from tests.support.every_metric import METRICS, one_each
 from torch_ap import (
     BinaryAveragePrecision,
+    Convention,
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
     RetrievalMAP,
     RetrievalMRR,
     report,
 )
+from torch_ap.classification.analyses import EvaluatedItems
 from torch_ap.cli import main, progress
 from torch_ap.cli.detectors import system_names
+from torch_ap.core.items.settings import average_precision_settings
+from torch_ap.retrieval import RetrievalNormalizedDCG
+from torch_ap.retrieval.inputs import QueryInputs
+from torch_ap.retrieval.measures.gain import NormalizedDCG
+from torch_ap.retrieval.metrics.analyses import EvaluatedQueries
+from torch_ap.retrieval.settings import MeasureSettings
 
 ROUNDED = 6e-4  # for three digits
 SCRIPT = "<script>alert(1)</script>"
@@ -441,3 +449,43 @@ def test_long_work_is_announced_on_a_terminal(patience, monkeypatch, capsys):
     with progress.announced("a\x1b.html"):
         time.sleep(0.05)
     assert capsys.readouterr().err == ("torch-ap: writing a\\x1b.html ...\n" if not patience else "")
+
+
+def evaluations():
+    """Yield a metric, and the evaluation of the same data without a metric, as the commands make it."""
+    generator = torch.Generator().manual_seed(5)
+    scores = torch.randn(90, 3, generator=generator, dtype=torch.float64)
+    classes, indexes = torch.randint(3, (90,), generator=generator), torch.arange(90) % 12
+    relevant = (classes == 0).long()
+    for columns, target, metric in (
+        ((None, None), relevant, BinaryAveragePrecision(ties="expected", empty_target_action="nan")),
+        (("num_classes", 3), classes, MulticlassAveragePrecision(3, normalization="softmax")),
+        (("num_labels", 3), torch.eye(3).long()[classes], MultilabelAveragePrecision(3)),
+    ):
+        preds = scores if columns[0] else scores[:, 0]
+        metric.update(preds, target)
+        values = {x: getattr(metric, x) for x in ("convention", "empty_target_action")}
+        yield (
+            metric,
+            EvaluatedItems(
+                average_precision_settings(columns, metric.average, None, None, True, metric.normalization, **values),
+                preds,
+                target,
+            ),
+        )
+    for metric, measure in (
+        (RetrievalMAP(top_k=5, aggregation="median"), Convention(top_k=5, ties="expected")),
+        (RetrievalNormalizedDCG(ties="grouped"), NormalizedDCG(ties="grouped")),
+    ):
+        metric.update(scores[:, 0], classes, indexes=indexes)
+        inputs = QueryInputs(graded=measure.graded)
+        settings = MeasureSettings(measure, inputs, aggregation=metric.aggregation)
+        yield metric, EvaluatedQueries(settings, inputs.validate(scores[:, 0], classes, indexes))
+
+
+def test_the_pages_of_metrics_and_of_evaluations_are_equal(tmp_path):
+    for metric, evaluation in evaluations():
+        assert repr(evaluation) == repr(metric)
+        pages = [report(x, tmp_path / "x.md").read_text() for x in (metric, evaluation)]
+        assert pages[0] == pages[1]
+        assert torch.equal(evaluation.compute(), metric.compute())

@@ -14,7 +14,7 @@ import torch
 import torch_ap
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
-from torch_ap.cli.judged_metrics import metric_of
+from torch_ap.cli.judged_metrics import evaluate
 from torch_ap.files import read_qrels, read_run
 from torch_ap.inference import compare_per_query, mean_interval
 from torch_ap.inference.random_ranking import random_average_precision
@@ -72,7 +72,7 @@ def test_metrics_have_the_values_of_the_command(convention, complete, files):
         if name in TREC_ONLY and not convention.startswith("trec"):
             continue
         found = report.evaluate(judged, [name])[name]
-        metric = metric_of(judged, name)
+        metric = evaluate(judged, name)
         queries, values = metric.per_query()
         assert [judged.queries[x] for x in queries.tolist()] == found.queries
         assert values.tolist() == pytest.approx(found.values.tolist(), abs=REORDERED)
@@ -193,7 +193,7 @@ def test_measures_without_report_raise(files):
     judged = judged_run(files)
     for name in ("bpref", "infAP", "num_rel"):
         with pytest.raises(ValueError, match=f"--report is of a measure of one ranking .*, got {name}$"):
-            metric_of(judged, name)
+            evaluate(judged, name)
 
 
 def test_chance_of_ndcg_equals_its_metric(files, capsys):
@@ -202,7 +202,7 @@ def test_chance_of_ndcg_equals_its_metric(files, capsys):
     flags = ["-m", "ndcg@4", "-m", "num_rel", "-m", "bpref", "--convention"]
     assert main.main([*given, *flags, "trec10"]) == 0
     found = json.loads(capsys.readouterr().out)["run0"]
-    assert found["ndcg@4"]["chance"] == pytest.approx(float(metric_of(judged, "ndcg@4").chance_level()))
+    assert found["ndcg@4"]["chance"] == pytest.approx(float(evaluate(judged, "ndcg@4").chance_level()))
     assert found["bpref"]["low"] < found["bpref"]["all"] < found["bpref"]["high"]
     assert 0 < found["bpref"]["chance"] < 1
     assert found["num_rel"]["low"] is None

@@ -313,7 +313,7 @@ def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Ba
 
 @renamed_keywords(batch="chunk_size")
 def confidence_interval(
-    self: "RankingMetric",
+    self: Any,
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -357,7 +357,7 @@ def confidence_interval(
 
 
 def noisy_interval(
-    self: "RankingMetric",
+    self: Any,
     *,
     false_positive_rate: float = 0.0,
     false_negative_rate: float = 0.0,
@@ -391,7 +391,7 @@ def noisy_interval(
 
 @renamed_keywords(batch="chunk_size")
 def compare(
-    self: "RankingMetric",
+    self: Any,
     other: "RankingMetric",
     *,
     confidence_level: float = 0.95,

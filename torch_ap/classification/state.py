@@ -1,17 +1,15 @@
 """Base classes of the classification metrics, whose state contains items, counts per bin, or adaptive bins."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_ap.classification import item_sample, suspicious
-from torch_ap.classification.item_sample import ItemSample
-from torch_ap.core.base import arrays, checks, tensors
-from torch_ap.core.base.messages import short_repr
+from torch_ap.classification.analyses import ItemAnalyses
+from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base.options import IgnoreIndex, Sync, Thresholds
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
@@ -26,7 +24,6 @@ from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.metric.state import Form, listed, setting, write_in_one_step
 from torch_ap.core.ranking import adaptive, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.curves.record import Curve, curve_records
 from torch_ap.inference import metric
 from torch_ap.inference.record import AveragePrecisionBounds
 
@@ -418,15 +415,11 @@ class ItemState(RankingMetric):
         return settings, settings.curve_of_bins(self._binned()), None, torch.float32
 
 
-class ItemMetric(ItemState):
+class ItemMetric(ItemAnalyses, ItemState):
     """Abstract base of the binary, multiclass and multilabel AP metrics."""
 
     _summary_name = "ap"
-    confidence_interval = item_sample.confidence_interval
-    compare = item_sample.compare
-    chance_level = metric.chance_level
     summary = metric.summary
-    suspicious_labels = suspicious.suspicious_labels
 
     bins = setting("_settings.bins_given", "The argument `bins`, with edges in ascending order.")
     pilot = setting("_settings.pilot", "The number of items from which adaptive bins are learnt.")
@@ -507,7 +500,8 @@ class ItemMetric(ItemState):
         settings, curve, batch, scores = self._ranked_items()
         if self._rows_unseen and batch is not None:
             self._check_rows(batch)
-        return settings.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+        value: Tensor = settings.value(curve, self._dtype_of_result(scores), warn=self.update_called)
+        return value
 
     def bounds(self) -> AveragePrecisionBounds:
         """Return bounds of the exact value from the counts of ``bins``; see docs/scale.md.
@@ -537,44 +531,19 @@ class ItemMetric(ItemState):
             bounds = settings.bounds(curve)
         return AveragePrecisionBounds(bounds.low, bounds.estimate, bounds.high).to(self.device)
 
-    def _curves(self, class_names: Sequence[str] | None = None) -> list[Curve]:
-        """Return the curve of each ranking, for all processes."""
-        with self._all_ranks():
-            self._raise_broken()
-            settings, curve, batch, _ = self._ranked_items()
-            if batch is not None:
-                rankings, values = settings.curve(batch, keep_all_groups=True), None
-            else:
-                rankings = settings.curve_of_bins(self._binned(), score=self._lower_ends())
-                values = settings.each(curve)
-            if rankings.weighted:
-                settings.validate_weights()
-        if settings.single and class_names is not None:
-            raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
-        names = [""] if settings.single else checks.names_of_classes(class_names, len(rankings.m))
-        return curve_records(settings.in_population(rankings), settings.convention, names, values)
-
     def _settings_of_value(self) -> dict[str, Any]:
         convention = vars(self.convention)
         names = state.defaults_of(type(self))
         return {name: convention[name] if name in convention else getattr(self, name) for name in names}
 
     def _item_ids(self) -> Tensor:
-        """Return (N,) int64 ids of the items of ``_batch``, or their positions if updates had no ids."""
         if not (held := self._list_state(samples.STATE)):
             return torch.arange(sum(map(len, self._list_state("scores"))), device=self.device)
         ids = arrays.concatenate(held)
         kept = samples.first_copies(ids, arrays.concatenate(self._list_state("targets")))
         return ids if kept is None else ids[kept]
 
-    def _sample(self, **options: Any) -> ItemSample:
-        self._raise_broken()
-        settings, curve, batch, scores = self._ranked_items()
-        dtype = self._dtype_of_result(scores)
-        return ItemSample(dtype, settings, curve, batch, self._all_bins, **options)
-
     def _all_bins(self) -> HitCurve:
-        """Return the rankings with all items as hits, so that all nonempty bins are entries."""
         items = self.counts.sum(2)
         return self._settings.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
 

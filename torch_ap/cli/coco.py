@@ -136,7 +136,7 @@ def evaluate_results(
         data = read(path)
         file_notes.note_copies(data.preds, path)
         is_explained = _note_causes(args, data, path)
-        evaluation = evaluate_images(args, metric_name, options_of(data, path), data, groups)
+        evaluation = evaluate_images(metric_name, options_of(data, path), data, groups)
         if not is_explained:
             file_notes.note_no_match(evaluation, path, similarity)
         return evaluation

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from torch_ap import detection
 from torch_ap.cli.best import BestReport, check_options
 from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, note, unique_suffix
@@ -15,6 +14,7 @@ from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.core.base.options import settings_from
+from torch_ap.core.metric.state import settings_text
 from torch_ap.detection.errors.unmatchable import NO_AREA
 from torch_ap.detection.files import entries
 from torch_ap.detection.metrics.analyses import DetectionAnalyses
@@ -121,26 +121,19 @@ class Paths:
         return self.names[self.baseline] if len(self.names) > 1 else self.baseline
 
 
-def evaluate_images(
-    args: argparse.Namespace, metric_name: str, options: Mapping[str, Any], data: Any, groups: Any = None
-) -> Any:
-    """Return images evaluated by the rules of a metric; for a page the metric itself, whose settings the page shows.
-
-    Metric classes import torchmetrics, which takes two seconds.
+def evaluate_images(metric_name: str, options: Mapping[str, Any], data: Any, groups: Any = None) -> Any:
+    """Return images evaluated by the rules of a metric, without the metric, which imports torchmetrics for two seconds.
 
     Args:
-        args: arguments of the command.
         metric_name: name of the metric class.
         options: arguments of the metric class.
         data: images, ``preds`` and ``target``.
         groups: (B,) integers, the group of each image, or None.
     """
-    if args.report is None:
-        make_settings, evaluation = _RULES[metric_name]
-        return evaluation(settings_from(make_settings, options), data.preds, data.target, groups)
-    metric = getattr(detection, metric_name)(**options, diagnose=False)  # file_notes names causes
-    metric.update(data.preds, data.target, groups=groups)
-    return metric
+    make_settings, evaluation = _RULES[metric_name]
+    given = {name: x for name, x in options.items() if x is not None}
+    source = f"{metric_name}({settings_text(given)})"
+    return evaluation(settings_from(make_settings, options), data.preds, data.target, groups, source)
 
 
 def evaluate(

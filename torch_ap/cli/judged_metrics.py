@@ -1,8 +1,8 @@
-"""Metrics over the queries of judged runs, for intervals, chance levels and the page of ``torch-ap trec``."""
+"""Evaluations of the queries of judged runs, for intervals, chance levels and the page of ``torch-ap trec``."""
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,37 +10,35 @@ from torch import Tensor
 from torch_ap.cli.compare_runs import Settings
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.retrieval.inputs import QueryInputs
+from torch_ap.retrieval.metrics.analyses import EvaluatedQueries
 from torch_ap.retrieval.runs import names
 from torch_ap.retrieval.runs.judged import Judged, Listed
 from torch_ap.retrieval.runs.measure_names import COUNTS
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.runs.results import result_interval
-
-if TYPE_CHECKING:
-    from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval.settings import MeasureSettings
 
 ENDS = ("low", "high", "chance")
 CHANCE_NUMBERS = ("estimate", "chance_level", "standard_deviation", "p_value")
 
 
-def metric_of(judged: Judged, name: str, queries: Sequence[Any] | None = None) -> "QueryMetric":
-    """Return the metric of a measure, updated with the run.
+def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) -> Any:
+    """Return the evaluation of a run by a measure.
 
     Args:
         judged: the run.
         name: name of the measure.
-        queries: names of queries, whose places are their ids in the metric; others are left out. Default all of
+        queries: names of queries, whose places are their ids in the evaluation; others are left out. Default all of
             ``judged``.
     """
     if name in COUNTS or names.needs_judgements(name):
         raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
-    from torch_ap.retrieval.metrics.measures import metric_of_measure  # imports torchmetrics
-
-    measure = names.measure_of(name, judged)
-    metric = metric_of_measure(measure, aggregation=names.aggregation_of(name))
+    measure: Any = names.measure_of(name, judged)
+    inputs = QueryInputs(copies=False, graded=measure.graded)
     curve = judged.graded if measure.graded else judged.curve
     scores, target, query = _items(curve)
-    settings: dict[str, Any] = {}
+    retrieved = None
     if measure.graded:  # grades of all judged documents, with or without a rank
         assert isinstance(judged.documents, Listed)
         segment, grades, _, ranked = judged.documents.gained
@@ -50,19 +48,16 @@ def metric_of(judged: Judged, name: str, queries: Sequence[Any] | None = None) -
         is_hit, unranked = target == 1, grades[~ranked]
         target = torch.zeros_like(scores)
         target[is_hit] = curve.grades  # both by query and rank
-        settings["retrieved"] = torch.arange(len(target) + len(unranked)) < len(target)
+        retrieved = torch.arange(len(target) + len(unranked)) < len(target)
         scores, target = torch.cat([scores, 0 * unranked]), torch.cat([target, unranked])
         query = torch.cat([query, segment[~ranked]])
     places = {x: place for place, x in enumerate(judged.queries if queries is None else queries)}
     ids = torch.tensor([places.get(x, -1) for x in judged.queries], dtype=torch.int64)
     kept = ids[query] >= 0
-    if kept.any():
-        settings = {key: x[kept] for key, x in settings.items()}
-        metric.update(scores[kept], target[kept], indexes=ids[query[kept]], **settings)
-    relevant = zip(ids.tolist(), curve.m.tolist(), strict=True)
-    metric.update(num_relevant={place: m for place, m in relevant if place >= 0})
-    metric.set_dtype(torch.float64)
-    return metric
+    relevant = {place: m for place, m in zip(ids.tolist(), curve.m.tolist(), strict=True) if place >= 0}
+    items = scores[kept], target[kept], ids[query[kept]], None, relevant
+    batch = inputs.validate(*items, None if retrieved is None else retrieved[kept])
+    return EvaluatedQueries(MeasureSettings(measure, inputs, aggregation=names.aggregation_of(name)), batch)
 
 
 def _items(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,7 +87,7 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
         numbers["chance"] = float(measure.chance_level(judged.curve).nan_to_num(0).mean())
     # the judged run lacks the ties among documents that are not relevant, which count if ties are grouped
     elif measure.has_chance_level and judged.convention != "grouped":
-        numbers["chance"] = float(metric_of(judged, name).chance_level())
+        numbers["chance"] = float(evaluate(judged, name).chance_level())
     return numbers
 
 
@@ -103,6 +98,5 @@ def has_chance_test(name: str) -> bool:
 
 def chance_test_of(judged: Judged, name: str, options: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of the test of the mean against random orders of the retrieved documents of each query."""
-    metric: Any = metric_of(judged, name)
-    test = metric.chance_test(**options)
+    test = evaluate(judged, name).chance_test(**options)
     return {x: float(getattr(test, x)) for x in CHANCE_NUMBERS}

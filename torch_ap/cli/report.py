@@ -11,7 +11,7 @@ from torch_ap.cli.notes import emit, file_name
 from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.cli.table_inputs import Inputs
 from torch_ap.cli.table_intervals import gates_of_table
-from torch_ap.cli.table_values import metric_of, metrics_of_systems
+from torch_ap.cli.table_values import evaluate, evaluate_systems
 from torch_ap.reports import report
 
 
@@ -33,14 +33,14 @@ def run(args: argparse.Namespace) -> int:
 def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None = None) -> Path:
     """Write the page on the first measure."""
     measure, columns, baseline = inputs.measures[0], inputs.columns, inputs.baseline
-    metric: Any = metrics_of_systems(args, measure, columns) if args.best else metric_of(args, measure, columns)
+    metric: Any = evaluate_systems(args, measure, columns) if args.best else evaluate(args, measure, columns)
     has_systems = getattr(args, "systems", False)  # an option of `torch-ap report` alone
     if columns.group is None and not measure.formula.is_average_precision:
         raise ValueError(f"a report of one ranking is of ap, ap@k or interpolated ap, not of {measure.name}")
     names: dict[str, Any] = {"class_names": args.preds} if len(args.preds) > 1 and not args.best else {}
     if columns.group is not None and (not args.best or has_systems):
         names = {"query_names": list(inputs.table.groups)}
-    other = None if baseline is None else metric_of(args, measure, baseline)
+    other = None if baseline is None else evaluate(args, measure, baseline)
     systems: Sequence[str] = system_names(
         args.file if table_inputs.is_file(args.baseline) else args.preds[0], args.baseline
     )

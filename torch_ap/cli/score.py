@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from torch_ap.cli.table_intervals import (
 from torch_ap.cli.table_labels import imperfect_labels
 from torch_ap.cli.table_options import LABELS
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
-from torch_ap.cli.table_values import Evaluation, evaluate, metric_of
+from torch_ap.cli.table_values import evaluate
 from torch_ap.cli.tables import number
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         positives = torch.bincount(columns.group[is_hit], minlength=len(table.groups))
         table_inputs.note_without_positives(args, table, positives, labels=False)
     if args.report is not None:
-        from torch_ap.cli import report  # imports metric classes, and so torchmetrics
+        from torch_ap.cli import report  # imports the plots
 
         report.write(args, inputs, args.report)
     positive = int((columns.target >= level).sum())
@@ -77,7 +78,7 @@ def _suspicious_labels(
     if measure is None:
         raise ValueError("--suspicious-labels needs ap, or another average precision, among the measures")
     names = list(table_inputs.class_names(args, classes)) if classes else None
-    labels = metric_of(args, measure, columns).suspicious_labels(class_names=names)
+    labels = evaluate(args, measure, columns).suspicious_labels(class_names=names)
     title = f"Suspicious labels: the change of {measure.name}, {number(labels.value)}, if a label were corrected"
     return SuspiciousLabelsReport(labels, title, {"item": lambda row: row["item"] + 1})
 
@@ -87,7 +88,7 @@ def _result_of(
 ) -> MeasureResult:
     """Return the value of a measure, with interval, chance level, comparison and rows if requested."""
     evaluation = evaluate(args, measure, columns)
-    value = float(evaluation.value)
+    value = float(evaluation.compute())
     result = MeasureResult({"value": value})
     is_undefined, grouped = math.isnan(value) and columns.preds.ndim == 1, columns.group is not None
     if is_undefined:
@@ -102,7 +103,7 @@ def _result_of(
     if args.chance_test:
         _add_chance_test(args, measure, evaluation, columns, result)
     if baseline is not None:
-        other_value = float(evaluate(args, measure, baseline).value)
+        other_value = float(evaluate(args, measure, baseline).compute())
         missing = NO_POSITIVE if is_undefined else "" if has_comparison(measure, columns) else AP_ALONE
         compared = numbers_of_comparison(
             lambda: comparison_of(args, measure, columns, baseline, args.confidence_level), missing
@@ -114,14 +115,14 @@ def _result_of(
             subject = "no comparison" if math.isnan(numbers["p_value"]) else "comparison"
             result.reasons.append(f"{subject}: {reason}")
     if rows and grouped:
-        result.rows = {name: {"value": x} for name, x in zip(rows, evaluation.values_of_groups(), strict=True)}
+        result.rows = {name: {"value": x} for name, x in zip(rows, evaluation.per_query()[1].tolist(), strict=True)}
     elif rows:
         result.rows = _values_of_classes(args, measure, columns, rows)
     return result
 
 
 def _add_chance_test(
-    args: argparse.Namespace, measure: Measure, evaluation: Evaluation, columns: Columns, result: MeasureResult
+    args: argparse.Namespace, measure: Measure, evaluation: Any, columns: Columns, result: MeasureResult
 ) -> None:
     """Add the chance level, its standard deviation and the p-value, or the reason why there are none."""
     numbers = dict.fromkeys(("chance", "chance_sd", "p_chance"), math.nan)
@@ -141,7 +142,7 @@ def _values_of_classes(
 ) -> dict[str, dict[str, float]]:
     """Return the value of each class, with interval and chance level if they exist."""
     evaluation = evaluate(args, measure, columns, "none")
-    numbers: Mapping[str, Tensor] = {"value": evaluation.value}
+    numbers: Mapping[str, Tensor] = {"value": evaluation.compute()}
     if args.interval:
         try:
             interval = interval_of(args, measure, evaluation, columns, args.confidence_level)

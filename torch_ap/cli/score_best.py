@@ -4,7 +4,7 @@ import argparse
 
 from torch_ap.cli import table_inputs
 from torch_ap.cli.best import BestReport
-from torch_ap.cli.table_values import metrics_of_systems
+from torch_ap.cli.table_values import evaluate_systems
 from torch_ap.inference import best_of_metrics
 
 
@@ -13,7 +13,7 @@ def evaluate(args: argparse.Namespace) -> BestReport:
     measures, table, columns, _ = inputs = table_inputs.read(args)
     results = {}
     for measure in measures:
-        systems = metrics_of_systems(args, measure, columns)
+        systems = evaluate_systems(args, measure, columns)
         level = args.confidence_level
         results[measure.name] = best_of_metrics(systems, confidence_level=level, reference=args.baseline)
     if args.report is not None:

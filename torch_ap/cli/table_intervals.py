@@ -10,7 +10,7 @@ from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.notes import file_name
 from torch_ap.cli.progress import resampling_options
 from torch_ap.cli.table_inputs import Inputs
-from torch_ap.cli.table_values import Evaluation, evaluate
+from torch_ap.cli.table_values import evaluate
 from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
 from torch_ap.inference import (
@@ -22,7 +22,6 @@ from torch_ap.inference import (
     recall_at_k_interval,
 )
 from torch_ap.inference.record import Comparison, Interval
-from torch_ap.inference.resampling import Resampling
 
 AP_ALONE = "one ranking has one for ap, ap@k, P@k and R@k only, and classes for ap only"
 _NO_INTERVAL = (
@@ -33,7 +32,7 @@ _NAMES_AT_K: dict[str, Any] = {"P": "precision", "R": "recall"}
 
 
 def interval_of(
-    args: argparse.Namespace, measure: Measure, evaluation: Evaluation, columns: Columns, level: float
+    args: argparse.Namespace, measure: Measure, evaluation: Any, columns: Columns, level: float
 ) -> Interval:
     """Return the interval of a measure at a confidence level.
 
@@ -53,7 +52,8 @@ def interval_of(
     options = {**resampling_options(args), **cluster_options(columns)}
     if args.sampling_weights is not None:
         options["sampling_weights"] = True
-    return evaluation.confidence_interval(level, method, **options)
+    interval: Interval = evaluation.confidence_interval(level, method, **options)
+    return interval
 
 
 def cluster_options(columns: Columns) -> dict[str, Any]:
@@ -86,13 +86,13 @@ def comparison_of(
         at_k |= {"groups": columns.cluster, **resampling_options(args)}
         return compare_rankings_at_k(columns.preds, baseline.preds, columns.target, measure.k or 1, **at_k)
     own, other = (evaluate(args, measure, x) for x in (columns, baseline))
-    if columns.group is not None or measure.k is None:
-        return own.compare(other, confidence_level=level, **cluster_options(columns))
-    comparison: Comparison = own.sample().compare(other.sample(), level, None, Resampling(**resampling_options(args)))
+    has_default = columns.group is not None or measure.k is None
+    options = cluster_options(columns) if has_default else resampling_options(args)
+    comparison: Comparison = own.compare(other, confidence_level=level, **options)
     return comparison
 
 
-def chance_test_of(args: argparse.Namespace, measure: Measure, evaluation: Evaluation, columns: Columns) -> ChanceTest:
+def chance_test_of(args: argparse.Namespace, measure: Measure, evaluation: Any, columns: Columns) -> ChanceTest:
     """Return the test of a measure against random orders of the rows.
 
     Raises:
@@ -102,7 +102,7 @@ def chance_test_of(args: argparse.Namespace, measure: Measure, evaluation: Evalu
     if not formula.is_average_precision or getattr(formula, "interpolation", None) is not None:
         raise ValueError("only ap and ap@k have one")
     if columns.group is not None:
-        test: ChanceTest = evaluation.sample().chance_test("auto", Resampling(**options))
+        test: ChanceTest = evaluation.chance_test(**options)
         return test
     if columns.preds.ndim > 1 or columns.weights is not None or args.prevalence is not None:
         raise ValueError("classes, weights and --prevalence have none")

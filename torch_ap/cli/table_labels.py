@@ -80,7 +80,7 @@ def _judged_means(
     judged = replace(columns, target=columns.judge.to(torch.int64))
     out: dict[str, Interval] = {}
     for measure in measures:
-        own, other = (evaluate(args, measure, x).sample() for x in (human, judged))
+        own, other = (evaluate(args, measure, x)._sample() for x in (human, judged))
         out[measure.name] = own.judged_interval(other, args.confidence_level)
     return out
 

@@ -9,7 +9,7 @@ from torch_ap.cli import compare_runs, gates
 from torch_ap.cli.best import check_options
 from torch_ap.cli.compare_runs import Settings, best_of_runs
 from torch_ap.cli.gates import Estimate, Gate
-from torch_ap.cli.judged_metrics import CHANCE_NUMBERS, ENDS, chance_test_of, has_chance_test, interval_of, metric_of
+from torch_ap.cli.judged_metrics import CHANCE_NUMBERS, ENDS, chance_test_of, evaluate, has_chance_test, interval_of
 from torch_ap.cli.notes import note, unique_suffix
 from torch_ap.cli.progress import Bar, announced, resampling_options
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
@@ -281,11 +281,12 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
     is_whole = len(queries) == len(judged.queries)  # else the value of the labels would be of other queries
     if any(len(x.queries) > len(queries) for _, x in (*baseline, (name, judged))):
         title += f", on {len(queries)} common queries"
+    system, *others = (evaluate(x, measure.name, queries) for x in (judged, *(x for _, x in baseline)))
     with announced(args.report):
         write_report(
-            metric_of(judged, measure.name, queries),
+            system,
             args.report,
-            other=[metric_of(x, measure.name, queries) for _, x in baseline],
+            other=others,
             system_names=(name, *([other for other, _ in baseline] or [f"{name} (baseline)"])),
             query_names=queries,
             suspicious_labels=unjudged_documents(judged) if is_whole and judged.convention in _ORDERED else None,

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     def evaluate_path(path: str) -> Any:
         with warnings.catch_warnings():  # `_note_causes` has reported these boxes
             warnings.filterwarnings("ignore", r"\d+ of \d+ boxes in `preds`", UserWarning)
-            evaluation = evaluate_images(args, "VOCMeanAveragePrecision", _rules(args), data[path])
+            evaluation = evaluate_images("VOCMeanAveragePrecision", _rules(args), data[path])
         file_notes.note_copies(data[path].preds, path)
         text = unmatchable.describe(evaluation._settings, evaluation._columns())
         if text is not None and path == paths.all[0]:

@@ -215,7 +215,7 @@ def prediction_powered_interval(
         return interval.to(self.device)
 
 
-def chance_level(self: "RankingMetric") -> Tensor:
+def chance_level(self: Any) -> Tensor:
     """Return the chance level: the mean of the value over all orders of the items, with the same labels.
 
     It is E(AP) or E(AP@k) of each ranking, or the mean of another measure, averaged in the same way as the value.

@@ -121,10 +121,13 @@ class FBetaPosterior(Posterior):
         return float((weight * betainc(self.tp, self.fp + self.fn, odds / (1 + odds))).sum())
 
     def _quantile(self, p: float) -> float:
-        from scipy.optimize import brentq
-
         if p in (0, 1):
             return float(p)
+        if self.beta == 1:  # F = 2 X / (1 + X) with X ~ Beta(tp, fp + fn)
+            share = BetaPosterior(self.tp, self.fp + self.fn)._quantile(p)
+            return 2 * share / (1 + share)
+        from scipy.optimize import brentq
+
         return float(brentq(lambda x: self._cdf(x) - p, 0.0, 1.0, xtol=1e-15, rtol=1e-13))
 
     def _integral(self, value: Callable[[float], float]) -> float:

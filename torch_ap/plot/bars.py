@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Generator
 
-from torch_ap.classification.state import ItemMetric
+from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames, label_names
 from torch_ap.core.base.deprecated import renamed_keywords
@@ -16,8 +16,8 @@ from torch_ap.core.base.messages import short_repr
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.curves import Curve
-from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
+from torch_ap.detection.metrics.coco_analyses import CocoAnalyses
 from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 from torch_ap.plot import style, vertices
@@ -142,10 +142,10 @@ def _systems(curves: Curves, class_names: ClassNames, options: IntervalOptions |
 
 def class_bars(source: Curves, class_names: ClassNames, options: IntervalOptions | None) -> dict[str, Bar]:
     """Return the bars of one system by class name."""
-    if isinstance(source, DetectionMetric):
+    if isinstance(source, DetectionAnalyses):
         bars = _detector_bars(source, class_names, options)
     else:
-        curves, independent = curves_of(source, class_names), isinstance(source, ItemMetric)
+        curves, independent = curves_of(source, class_names), isinstance(source, ItemAnalyses)
         has_several = len(curves) > 1
         bars = [(x.name or f"{place}" * has_several, _bar(x, options, independent)) for place, x in enumerate(curves)]
     duplicates = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
@@ -155,12 +155,12 @@ def class_bars(source: Curves, class_names: ClassNames, options: IntervalOptions
 
 
 def _detector_bars(
-    metric: DetectionMetric, class_names: ClassNames, options: IntervalOptions | None
+    metric: DetectionAnalyses, class_names: ClassNames, options: IntervalOptions | None
 ) -> list[tuple[str, Bar]]:
     """Return each class with its AP over all IoU thresholds, and its interval over images."""
     with metric._all_ranks():
         sample = metric._sample(per_class=True)
-    metric_names = metric._report.class_names if isinstance(metric, CocoMetric) else None
+    metric_names = metric._report.class_names if isinstance(metric, CocoAnalyses) else None
     names = label_names(sample.labels, metric_names if class_names is None else class_names)
     columns = [array(sample.each_class())]
     if options is not None and names:

@@ -7,7 +7,7 @@ import numpy as np
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr
-from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.detection.metrics.coco_analyses import CocoAnalyses
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, DASHES, Axes
 
@@ -15,7 +15,7 @@ _MARKERS = "osD^vPX*"
 
 
 def iou_thresholds(
-    metrics: CocoMetric | Mapping[str, CocoMetric], *, ax: "Axes | None" = None, areas: Sequence[str] | None = None
+    metrics: CocoAnalyses | Mapping[str, CocoAnalyses], *, ax: "Axes | None" = None, areas: Sequence[str] | None = None
 ) -> "Axes":
     """Draw COCO's AP at each IoU threshold, for each range of object areas.
 
@@ -55,7 +55,7 @@ def iou_thresholds(
     """
     by_name = style.systems_of(metrics)
     for metric in by_name.values():
-        if not isinstance(metric, CocoMetric):
+        if not isinstance(metric, CocoAnalyses):
             raise TypeError(
                 "`metrics` must be a MeanAveragePrecision, an LVISMeanAveragePrecision or a dict of them, got "
                 f"{short_repr(metric)}"

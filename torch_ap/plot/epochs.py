@@ -1,19 +1,21 @@
 """Plot of the values of a training over epochs."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.inference.best_epoch import BestOf
 from torch_ap.inference.selection import BestSystem
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, FAINT, Axes, text_of
 
+if TYPE_CHECKING:
+    from torch_ap.inference.best_epoch import BestOf
+
 _MAX_TICKS = 12  # epochs with names on the axis
 
 
-def epochs(best: BestSystem | BestOf, *, ax: "Axes | None" = None) -> "Axes":
+def epochs(best: "BestSystem | BestOf", *, ax: "Axes | None" = None) -> "Axes":
     """Draw the value of each epoch with its simultaneous interval, and the best epoch without its optimism.
 
     The shade contains the true values of all epochs at once, with the probability of the confidence level. The bar at
@@ -45,9 +47,7 @@ def epochs(best: BestSystem | BestOf, *, ax: "Axes | None" = None) -> "Axes":
         >>> [round(float(x), 3) for x in ax.lines[0].get_ydata()]
         [0.723, 0.754, 0.772, 0.753, 0.749]
     """
-    found = best.best() if isinstance(best, BestOf) else best
-    if not isinstance(found, BestSystem):
-        raise_invalid("best", "must be a BestOf or a BestSystem", type(best).__name__, TypeError)
+    found = best if isinstance(best, BestSystem) else _best_of_epochs(best)
     ax = style.axes_of(ax)
     values, low, high = map(style.array, (found.values, found.simultaneous_low, found.simultaneous_high))
     places, level = np.arange(len(values)), f"{100 * found.confidence_level:g}%"
@@ -71,3 +71,11 @@ def epochs(best: BestSystem | BestOf, *, ax: "Axes | None" = None) -> "Axes":
     style.frame(ax, xlabel="epoch", ylabel="value")
     style.legend(ax, entries)
     return ax
+
+
+def _best_of_epochs(best: object) -> BestSystem:
+    from torch_ap.inference.best_epoch import BestOf  # imports torchmetrics
+
+    if not isinstance(best, BestOf):
+        raise_invalid("best", "must be a BestOf or a BestSystem", type(best).__name__, TypeError)
+    return best.best()

@@ -8,7 +8,7 @@ import numpy as np
 from torch_ap.core.base.messages import short_repr
 from torch_ap.detection.errors.tide import DetectionErrors
 from torch_ap.detection.metrics import diagnosis
-from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, GREY, HATCHES, Axes
 
@@ -17,7 +17,7 @@ _KINDS = (
     *("false_positives", "false_negatives"),
 )
 
-Detector = DetectionMetric | DetectionErrors
+Detector = DetectionAnalyses | DetectionErrors
 
 
 def error_costs(detectors: Detector | Mapping[str, Detector], *, ax: "Axes | None" = None) -> "Axes":
@@ -78,7 +78,7 @@ def _draw(ax: "Axes", result: DetectionErrors, place: int, detectors: int) -> An
 
 
 def _errors(detector: Detector) -> DetectionErrors:
-    if isinstance(detector, DetectionMetric) and hasattr(detector, "errors"):
+    if isinstance(detector, DetectionAnalyses) and hasattr(detector, "errors"):
         return diagnosis.errors(detector)
     if not isinstance(detector, DetectionErrors):
         raise TypeError(

@@ -10,7 +10,7 @@ from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.core.ranking.order import Array
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, FAINT, GREY, Axes, text_of
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval.metrics.analyses import QueryAnalyses
 
 _MAX_NAMED = 40  # queries whose ids fit
 _MAX_LETTERS = 60  # letters of horizontal ids
@@ -18,7 +18,7 @@ _MAX_BARS = 400  # more bars would be thinner than a line
 
 
 def query_differences(
-    runs: Mapping[str, QueryMetric] | Sequence[QueryMetric],
+    runs: Mapping[str, QueryAnalyses] | Sequence[QueryAnalyses],
     *,
     ax: "Axes | None" = None,
     query_names: Mapping[int, str] | Sequence[str] | None = None,
@@ -89,12 +89,12 @@ def query_differences(
     return ax
 
 
-def _named_runs(runs: Any) -> list[tuple[str, QueryMetric]]:
+def _named_runs(runs: Any) -> list[tuple[str, Any]]:
     """Return the two metrics with their names."""
     is_mapping = isinstance(runs, Mapping | nn.ModuleDict)
     metrics = list(runs.items()) if is_mapping else list(runs) if isinstance(runs, list | tuple) else []
     pairs = metrics if is_mapping else list(zip(("run", "baseline"), metrics, strict=False))
-    if len(metrics) != 2 or not all(isinstance(metric, QueryMetric) for _, metric in pairs):
+    if len(metrics) != 2 or not all(isinstance(metric, QueryAnalyses) for _, metric in pairs):
         raise TypeError(f"`runs` must be two metrics over queries, the run and the baseline, got {short_repr(runs)}")
     return pairs
 

@@ -18,11 +18,12 @@ from torch_ap.detection.errors.loss_per_image import loss_per_image
 from torch_ap.detection.errors.operating_points import score_thresholds
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
-from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.coco import CocoMetric
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
+from torch_ap.detection.metrics.coco_analyses import CocoAnalyses
 from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
 from torch_ap.detection.metrics.image_sample import share_resamples
-from torch_ap.detection.metrics.voc import VOCMeanAveragePrecision
+from torch_ap.detection.rules.ultralytics import UltralyticsSettings
+from torch_ap.detection.rules.voc import VocSettings
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
@@ -109,7 +110,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     thresholds = metric._settings.thresholds
     iou = thresholds[threshold_index(None, thresholds)]
     curves: list[Curve] = list(metric.curve(class_names=options.names))
-    if isinstance(metric, CocoMetric):
+    if isinstance(metric, CocoAnalyses):
         sections.append(_threshold_section(numbers, metrics, options))
     if curves:
         caption = "Average precision of classes over all IoU thresholds"
@@ -147,18 +148,19 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     )
 
 
-def _convention(metric: DetectionMetric) -> str:
+def _convention(metric: DetectionAnalyses) -> str:
     """Return the meaning of the mean, in words."""
-    if isinstance(metric, VOCMeanAveragePrecision):
-        listed = ", ".join(f"{x:g}" for x in metric._settings.thresholds)
-        rule = "above" if metric.strict else "of at least"
-        return (
-            f"PASCAL VOC's mean average precision: the mean over classes of AP ({metric.interpolation} interpolation) "
-            f"of detections that match a ground truth with an IoU {rule} {listed}. {_ONE_BY_ONE}"
-        )
-    if not isinstance(metric, CocoMetric):
-        return f"The mean over classes and thresholds of the AP of {type(metric).__name__}. {_ONE_BY_ONE}"
     settings = metric._settings
+    if type(settings) in (VocSettings, UltralyticsSettings):
+        listed = ", ".join(f"{x:g}" for x in settings.thresholds)
+        rule = "above" if settings.strict else "of at least"
+        return (
+            "PASCAL VOC's mean average precision: the mean over classes of AP "
+            f"({settings.interpolation} interpolation) of detections that match a ground truth with an IoU {rule} "
+            f"{listed}. {_ONE_BY_ONE}"
+        )
+    if not isinstance(metric, CocoAnalyses):
+        return f"The mean over classes and thresholds of the AP of {type(metric).__name__}. {_ONE_BY_ONE}"
     thresholds, levels = settings.thresholds, len(settings.levels)
     over = f"{len(thresholds)} IoU thresholds from {thresholds[0]:g} to {thresholds[-1]:g}"
     average = "classes" if settings.average == "macro" else "all classes taken as one"

@@ -10,6 +10,8 @@ from torch_ap.retrieval.embeddings import EmbeddingRetrieval
 from torch_ap.retrieval.measures import words
 from torch_ap.retrieval.metrics.embeddings import EmbeddingMAP
 
+__all__ = ["EmbeddingMAP", "content_of"]
+
 _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 _COLUMNS = {"cmc": "rank-k (CMC)", "precision_at_k": "precision at k", "recall_at_k": "recall at k", "map_at_k": "AP@k"}
 _RANKED_BY = {

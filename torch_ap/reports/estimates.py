@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -11,10 +11,6 @@ from torch_ap.inference.metric import Sample
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.reports.content import Headline
-
-if TYPE_CHECKING:
-    from torch_ap.core.metric.base import RankingMetric
-
 
 _FEW_RESAMPLES = 200
 
@@ -109,7 +105,7 @@ def numbers_of_comparison(comparison: Callable[[], Comparison], missing: str = "
 
 
 def headline(
-    metric: "RankingMetric",
+    metric: Any,
     name: str,
     value_of: Callable[[Any], float],
     options: ReportOptions,

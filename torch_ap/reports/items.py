@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from torch_ap.classification.metrics import MulticlassAveragePrecision
-from torch_ap.classification.state import ItemMetric
+from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.items.inputs import counted_items
 from torch_ap.core.ranking import segments
@@ -29,14 +28,14 @@ _DECISIONS = (
 )
 
 
-def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
+def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
     """Return the content of the report."""
     curves = _curves(metric, options.names)
     has_classes = metric._settings.inputs.width is not None
     is_single = len(curves) == 1 and not curves[0].name
-    units = ("class", "classes") if isinstance(metric, MulticlassAveragePrecision) else ("label", "labels")
-    average = metric.average or "none"
-    name = f"{'mean ' if has_classes and not is_single else ''}{metric.convention.label}"
+    units = ("class", "classes") if metric._settings.inputs.classes else ("label", "labels")
+    average = metric._settings.average or "none"
+    name = f"{'mean ' if has_classes and not is_single else ''}{metric._settings.convention.label}"
     changes: dict[str, Any] = (
         {} if average != "none" or is_single else {"settings": replace(metric._settings, average="macro")}
     )
@@ -70,7 +69,7 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
     sections += _label_section(metric, [x.name for x in curves] if has_classes and not is_single else None)
     return Content(
         head,
-        convention=words.describe_over_classes(metric.convention, average, units[1] if has_classes else ""),
+        convention=words.describe_over_classes(metric._settings.convention, average, units[1] if has_classes else ""),
         facts=_facts(curves, is_single, units),
         warnings=_warnings(metric, curves, units),
         sections=sections,
@@ -78,7 +77,7 @@ def content_of(metric: ItemMetric, options: ReportOptions) -> Content:
 
 
 def _class_differences(
-    metric: ItemMetric, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
+    metric: ItemAnalyses, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
 ) -> ClassDifferences:
     """Return the AP of each class of both systems, with the differences."""
     names = [x.name for x in next(iter(by_system.values()))]
@@ -93,7 +92,7 @@ def _class_differences(
 
 
 def _decision_differences(
-    metric: ItemMetric, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
+    metric: ItemAnalyses, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
 ) -> dict[str, dict[str, Any]]:
     """Return the comparisons of precision, recall and F1, each system at its own threshold by each rule."""
     curves = [x for (x,) in by_system.values()]
@@ -120,16 +119,15 @@ def _decision_differences(
 
 def _curves(metric: Any, names: Any) -> list[Curve]:
     """Return the curve of each ranking."""
-    if hasattr(metric, "num_classes") or (hasattr(metric, "num_labels") and metric.average != "micro"):
-        return list(metric.curve(class_names=names))
-    if names is not None:
+    if metric._settings.single and names is not None:
         raise_invalid("class_names", "must be None where there is one ranking", names)
-    return [metric.curve()]
+    curves: list[Curve] = metric._curves(names)
+    return curves
 
 
-def _method(metric: ItemMetric) -> str | None:
+def _method(metric: ItemAnalyses) -> str | None:
     """Return the method of the interval; interpolated precision has no influence function."""
-    return None if metric.convention.interpolation is None else "bootstrap-logit"
+    return None if metric._settings.convention.interpolation is None else "bootstrap-logit"
 
 
 def _facts(curves: Sequence[Curve], is_single: bool, units: tuple[str, str]) -> Mapping[str, Cell]:
@@ -141,20 +139,21 @@ def _facts(curves: Sequence[Curve], is_single: bool, units: tuple[str, str]) -> 
     return facts | {"positives": round(m, 3) if is_weighted else int(m), "share of positives": f"{100 * m / n:.3g}%"}
 
 
-def _warnings(metric: ItemMetric, curves: Sequence[Curve], units: tuple[str, str]) -> list[str]:
+def _warnings(metric: ItemAnalyses, curves: Sequence[Curve], units: tuple[str, str]) -> list[str]:
     texts = cautions.few_positives({x.name: round(float(x.m)) for x in curves}, units)
     if curves[0].hits.is_floating_point():
         return texts  # sums of weights lack the number of tied items
     low, high = cautions.mean_range(curves)
-    if metric.thresholds is not None:
-        return texts + cautions.wide_bins(len(metric.thresholds) + 1, low, high)
+    thresholds = metric._settings.thresholds
+    if thresholds is not None:
+        return texts + cautions.wide_bins(len(thresholds) + 1, low, high)
     groups = torch.cat([x.items.diff(prepend=x.items.new_zeros(1)) for x in curves])
     scores = torch.cat([x.thresholds for x in curves])
     return [*texts, *cautions.ties(groups, low, high), *cautions.saturation(scores, groups)]
 
 
 def _class_table(
-    metric: ItemMetric,
+    metric: ItemAnalyses,
     options: ReportOptions,
     curves: Sequence[Curve],
     units: tuple[str, str],
@@ -171,7 +170,7 @@ def _class_table(
         head[2:2] = differences.columns
         for row, *numbers in zip(rows, *differences.columns.values(), strict=True):
             row[2:2] = numbers
-    if metric.average in ("macro", "none", None):
+    if metric._settings.average in ("macro", "none", None):
         head.insert(2, LOSS)
         for row, share in zip(rows, loss_shares([float(row[1]) for row in rows]), strict=True):
             row.insert(2, share)
@@ -189,7 +188,7 @@ def _label_section(metric: Any, names: Sequence[str] | None) -> list[Section]:
         return []
 
 
-def _intervals(metric: ItemMetric, options: ReportOptions) -> dict[str, list[float]]:
+def _intervals(metric: ItemAnalyses, options: ReportOptions) -> dict[str, list[float]]:
     """Return interval and chance level of each class, if they exist."""
     with metric._all_ranks():
         try:

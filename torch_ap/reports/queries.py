@@ -40,7 +40,7 @@ from torch_ap.reports.estimates import ReportOptions, headline, numbers_of_compa
 from torch_ap.reports.labels import labels_section
 from torch_ap.retrieval.curve import interpolated_precision, mean_curve
 from torch_ap.retrieval.measures import words
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval.metrics.analyses import QueryAnalyses
 
 _AT_RANK = "Means over queries; the missing items of a shorter ranking count as not relevant."
 _RANKS = (1, 3, 5, 10, 20, 50, 100, 1000)
@@ -49,11 +49,12 @@ _SPREAD = {"lowest": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter":
 _EMPTY = {"neg": "count 0", "pos": "count 1", "skip": "are left out", "nan": "are NaN"}
 
 
-def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
+def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
     """Return the content of the report."""
     measure: Any = metric._settings.measure
     name = measure.label
-    title = f"mean {name}" if metric.aggregation == "mean" else name
+    aggregation = metric._settings.aggregation
+    title = f"mean {name}" if aggregation == "mean" else name
     head = headline(metric, title, lambda x: float(x.compute()), options)
     with metric._all_ranks():
         table = _PerQuery(metric)
@@ -62,10 +63,11 @@ def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
     if measure.is_average_precision:
         curves = options.per_system(_curve(metric), lambda: _curve(options.other))
         sections += _curve_sections({name: x for name, x in curves.items() if x.queries})
-    has_loss = bool(metric.higher_is_better) and metric.aggregation == "mean" and not bool((table.values > 1).any())
+    is_gain = getattr(metric, "higher_is_better", True)
+    has_loss = is_gain and aggregation == "mean" and not bool((table.values > 1).any())
     return Content(
         head,
-        convention=words.describe_over_queries(measure, metric.aggregation),
+        convention=words.describe_over_queries(measure, aggregation),
         facts={"queries": len(table.queries), "items": int(table.n.sum()), "relevant": int(table.m.sum())},
         warnings=texts,
         sections=[
@@ -79,7 +81,7 @@ def content_of(metric: QueryMetric, options: ReportOptions) -> Content:
 class _PerQuery:
     """Id, value, ranking, items and relevant items of each query that counts."""
 
-    def __init__(self, metric: QueryMetric) -> None:
+    def __init__(self, metric: QueryAnalyses) -> None:
         rankings = metric._ranked()
         values = metric._settings.per_query(rankings)
         order = torch.argsort(rankings.queries)
@@ -89,7 +91,7 @@ class _PerQuery:
         self.n, self.m = (x[places].long() for x in (rankings.curve.n, rankings.curve.m))
 
 
-def _differences(metric: QueryMetric, table: _PerQuery, options: ReportOptions) -> tuple[dict[str, Any], list[Part]]:
+def _differences(metric: QueryAnalyses, table: _PerQuery, options: ReportOptions) -> tuple[dict[str, Any], list[Part]]:
     """Return the comparisons of further means over queries, and the values of both systems for each query."""
     measure: Any = metric._settings.measure
     name, other = measure.label, options.other
@@ -141,7 +143,7 @@ def _means(convention: Any, deepest: int) -> Mapping[str, Callable[[HitCurve], T
     }
 
 
-def _curve(metric: QueryMetric) -> QueryCurve:
+def _curve(metric: QueryAnalyses) -> QueryCurve:
     with metric._all_ranks():
         measure: Any = metric._settings.measure
         return mean_curve(metric._ranked(), metric._settings, measure, "")
@@ -217,14 +219,14 @@ def _query_names(queries: Tensor, names: Mapping[int, str] | Sequence[str] | Non
     return [str((names or {}).get(x, x)) for x in queries.tolist()]
 
 
-def _warnings(metric: QueryMetric, table: _PerQuery) -> list[str]:
+def _warnings(metric: QueryAnalyses, table: _PerQuery) -> list[str]:
     count, texts = len(table.queries), cautions.few_queries(len(table.queries))
     if empty := int((table.m == 0).sum()):
-        rule = _EMPTY.get(metric.empty_target_action, "are errors")
+        rule = _EMPTY.get(metric._settings.empty_target_action, "are errors")
         texts.append(f"Without relevant items: {empty:,} of {count:,} queries, which {rule}.")
     settings, measure = metric._settings, metric._settings.measure
     groups = segments.as_float64(metric._sample().all_groups().items)
-    if hasattr(measure, "ties") and metric.aggregation == "mean":
+    if hasattr(measure, "ties") and settings.aggregation == "mean":
         ends = []
         for ties in ("pessimistic", "optimistic"):
             each = settings.per_query(metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]

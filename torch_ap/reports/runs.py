@@ -1,33 +1,38 @@
 """Report of a training: the values of all epochs, and the best epoch without its optimism."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_ap import plot
-from torch_ap.core.metric.base import RankingMetric
-from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.inference.best_epoch import BestOf
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
 from torch_ap.inference.selection import BestSystem, best_of_metrics
 from torch_ap.reports.content import NAN, Content, Headline, Picture, Section, sorted_table
 from torch_ap.reports.estimates import ReportOptions
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval.metrics.analyses import QueryAnalyses
 
-Run = BestOf | Sequence[RankingMetric] | Mapping[str, RankingMetric]
+if TYPE_CHECKING:
+    from torch_ap.core.metric.base import RankingMetric
+    from torch_ap.inference.best_epoch import BestOf
+
+    Run = BestOf | Sequence[RankingMetric] | Mapping[str, RankingMetric]
 
 
 def metrics_of(run: Any) -> list[Any]:
-    """Return the metrics of a list or dict, or a single metric as a list."""
-    return list(run.values()) if isinstance(run, Mapping) else list(run) if isinstance(run, list | tuple) else [run]
+    """Return the metrics of a list or dict, or a single metric as a list; none of a BestOf."""
+    if isinstance(run, Mapping | list | tuple):
+        return list(run.values() if isinstance(run, Mapping) else run)
+    from torch_ap.inference.best_epoch import BestOf  # imports torchmetrics
+
+    return [] if isinstance(run, BestOf) else [run]
 
 
 def content_of(run: Any, options: ReportOptions) -> Content:
     """Return the content of the report."""
     level = options.confidence_level
-    if isinstance(run, BestOf):
-        found, first = run.best(confidence_level=level), run.metric
+    if metrics := metrics_of(run):
+        found, first = best_of_metrics(run, confidence_level=level, **vars(options.resampling)), metrics[0]
     else:
-        found = best_of_metrics(run, confidence_level=level, **vars(options.resampling))
-        first = metrics_of(run)[0]
+        found, first = run.best(confidence_level=level), run.metric
     measure, has_interval = _measure_name(first), float(found.low) == float(found.low)
     name = f"{'' if isinstance(run, Mapping) else 'epoch '}{found.names[found.best]}"
     value, corrected, low, high = (float(x) for x in (found.value, found.corrected, found.low, found.high))
@@ -57,9 +62,9 @@ def content_of(run: Any, options: ReportOptions) -> Content:
 
 def _measure_name(metric: Any) -> str:
     """Return the name of the value of a metric."""
-    if isinstance(metric, DetectionMetric):
+    if isinstance(metric, DetectionAnalyses):
         return "mean AP"
-    measure: Any = metric._settings.measure if isinstance(metric, QueryMetric) else metric.convention
+    measure: Any = metric._settings.measure if isinstance(metric, QueryAnalyses) else metric.convention
     return str(measure.label)
 
 

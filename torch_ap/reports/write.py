@@ -6,42 +6,42 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator
 
-from torch_ap.classification.state import ItemMetric
+from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
-from torch_ap.core.metric.base import RankingMetric
-from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.inference.best_epoch import BestOf
+from torch_ap.detection.metrics.analyses import DetectionAnalyses
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.suspicious import SuspiciousLabels
-from torch_ap.reports import cautions, detections, embeddings, html_page, items, markdown_page, queries, runs
+from torch_ap.reports import cautions, detections, html_page, items, markdown_page, queries
 from torch_ap.reports.content import Content
 from torch_ap.reports.estimates import ReportOptions
-from torch_ap.retrieval.metrics.embeddings import EmbeddingMAP
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
+from torch_ap.retrieval.metrics.analyses import QueryAnalyses
+
+if TYPE_CHECKING:
+    from torch_ap.core.metric.base import RankingMetric
+    from torch_ap.reports.runs import Run
 
 _FORMS = {".html": html_page, ".htm": html_page, ".md": markdown_page}
 _CONTENTS: dict[type[Any], Callable[[Any, ReportOptions], Content]] = {
-    ItemMetric: items.content_of,
-    EmbeddingMAP: embeddings.content_of,
-    QueryMetric: queries.content_of,
-    DetectionMetric: detections.content_of,
-}
+    ItemAnalyses: items.content_of,
+    QueryAnalyses: queries.content_of,
+    DetectionAnalyses: detections.content_of,
+}  # of metrics, and of the evaluations of commands
 _NAMES = ("this system", "the other")
 
 
 @renamed_keywords(batch="chunk_size")
 def report(
-    metric: RankingMetric | runs.Run,
+    metric: "RankingMetric | Run",
     path: str | os.PathLike[str],
     *,
-    other: RankingMetric | Sequence[RankingMetric] | None = None,
+    other: "RankingMetric | Sequence[RankingMetric] | None" = None,
     system_names: Sequence[str] | None = None,
     title: str | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
@@ -116,9 +116,9 @@ def report(
     checks.text("title", title, optional=True)
     level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    has_queries = isinstance(metric, QueryMetric)
+    has_queries = isinstance(metric, QueryAnalyses)
     unused = {"class_names": class_names, "query_names": query_names}
-    if isinstance(metric, RankingMetric):
+    if _content_function(metric) is not None:
         unused.pop("query_names" if has_queries else "class_names")
     for name, names in unused.items():
         if names is not None:
@@ -130,10 +130,7 @@ def report(
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)
     if slices is not None:
-        if not isinstance(metric, DetectionMetric):
-            raise_invalid("slices", f"must be None for a {type(metric).__name__}", slices)
-        with metric._all_ranks():
-            metric._image_flags(slices, metric._columns())  # raises for invalid slices
+        _check_slices(metric, slices)
     by_position = None if images is None else dict(enumerate(images))
     is_page = path.suffix.lower() != ".md"
     first, second = names_of_systems[:2]
@@ -170,17 +167,22 @@ def _system_names(names: Any, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check(metric: object, path: Path, others: Sequence[object]) -> None:
+def _check(metric: Any, path: Path, others: Sequence[Any]) -> None:
     """Check the arguments that do not depend on a result."""
-    metrics = [] if isinstance(metric, BestOf) else runs.metrics_of(metric)
+    metrics, has_epochs = [metric], _content_function(metric) is None
+    if has_epochs:
+        from torch_ap.reports import runs
+
+        metrics = runs.metrics_of(metric)
     for system in metrics:
-        if not isinstance(system, tuple(_CONTENTS)):
+        if _content_function(system) is None:
             rule = "must be a metric of torch_ap that has an interval, or several of them, one for each epoch"
             raise_invalid("metric", rule, type(system).__name__, TypeError)
-    if others and not isinstance(metric, RankingMetric):
+    if others and has_epochs:
         raise_invalid("other", "must be None for several epochs", type(others[0]).__name__)
-    if isinstance(metric, QueryMetric) and isinstance(metric.top_k, list):
-        raise ValueError(f"`metric` must have one `top_k` for a report, got {metric.top_k}")
+    top_k = getattr(metric._settings.measure, "top_k", None) if isinstance(metric, QueryAnalyses) else None
+    if isinstance(top_k, list):
+        raise ValueError(f"`metric` must have one `top_k` for a report, got {top_k}")
     if path.suffix.lower() not in _FORMS:
         raise_invalid("path", f"must end in {', '.join(_FORMS)}", str(path))
     if not path.parent.is_dir():
@@ -191,7 +193,7 @@ def _check(metric: object, path: Path, others: Sequence[object]) -> None:
                 "other", f"must be a {type(metric).__name__}, as `metric` is", type(other).__name__, TypeError
             )
     for name, system in (*(("metric", x) for x in metrics), *(("other", x) for x in others)):
-        if isinstance(system, RankingMetric) and not system.update_called:
+        if not system.update_called:
             raise ValueError(f"`{name}` must have been updated: it contains nothing to report")
 
 
@@ -199,7 +201,7 @@ def _check_images(metric: Any, name: str, value: Any) -> None:
     """Raise ValueError unless there is one value per image of a detector, or None."""
     if value is None:
         return
-    if not isinstance(metric, DetectionMetric):
+    if not isinstance(metric, DetectionAnalyses):
         raise_invalid(name, f"must be None for a {type(metric).__name__}", value)
     with metric._all_ranks():
         count = len(metric._image_ids(metric._columns()))
@@ -208,12 +210,37 @@ def _check_images(metric: Any, name: str, value: Any) -> None:
         raise_invalid(name, f"must be a list of {count} texts, one per image", value)
 
 
+def _check_slices(metric: Any, slices: Mapping[str, Any]) -> None:
+    """Raise ValueError for invalid slices, and for a metric without images."""
+    if not isinstance(metric, DetectionAnalyses):
+        raise_invalid("slices", f"must be None for a {type(metric).__name__}", slices)
+    with metric._all_ranks():
+        metric._image_flags(slices, metric._columns())
+
+
+def _content_function(metric: object) -> Callable[[Any, ReportOptions], Content] | None:
+    """Return the function from a metric to its content; None for several epochs and for other objects."""
+    for kind, content_of in _CONTENTS.items():
+        if isinstance(metric, kind):
+            return content_of
+    if isinstance(metric, Mapping | list | tuple):
+        return None
+    from torch_ap.reports import embeddings  # imports torchmetrics, as these metrics have done
+
+    return embeddings.content_of if isinstance(metric, embeddings.EmbeddingMAP) else None
+
+
+def _content_of_epochs(run: Any, options: ReportOptions) -> Content:
+    from torch_ap.reports import runs
+
+    return runs.content_of(run, options)
+
+
 def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:
     """Return the content with title, names and all warnings, including warnings of the metric."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        content_of = next((x for kind, x in _CONTENTS.items() if isinstance(metric, kind)), runs.content_of)
-        content = content_of(metric, options)
+        content = (_content_function(metric) or _content_of_epochs)(metric, options)
     texts = [
         *content.warnings,
         *(cautions.chance(content.headline) if getattr(metric, "higher_is_better", True) else []),

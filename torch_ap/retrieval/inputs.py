@@ -51,6 +51,11 @@ class QueryBatch(NamedTuple):
         """Column that must be equal for all copies of an item, or of a row."""
         return self.relevance if self.lengths is None else self.lengths
 
+    def with_all_hits(self) -> "QueryBatch":
+        """Return the batch with all items as hits and without judgements, so that every tie group is an entry."""
+        relevance = self.relevance.clamp(min=1)
+        return self._replace(relevance=relevance, judged_queries=None, judged_counts=None, grades=None)
+
 
 @dataclass(frozen=True)
 class QueryInputs:

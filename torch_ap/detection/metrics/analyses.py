@@ -5,7 +5,6 @@ one call, and requires no torchmetrics, whose import takes two seconds.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch_ap.core.base.class_names import unique_label_names
 from torch_ap.core.base.untraced import disable_tracing_of_methods
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.metric import samples
+from torch_ap.core.metric.evaluation import Evaluation
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inference.rankings import ranked_images
 from torch_ap.detection.inputs import rules
@@ -74,32 +74,33 @@ class DetectionAnalyses(MatchedImages):
         return SlicedSample(dtype, each, members)
 
 
-class EvaluatedImages(DetectionAnalyses):
+class EvaluatedImages(Evaluation, DetectionAnalyses):
     """Abstract: the images of one process, validated and matched once.
 
     Args:
         settings: settings of the value.
         preds, target: images, as for ``update`` of the metric.
         groups: (B,) integers, the group of each image, or None.
+        source: repr of a metric with the same settings.
     """
 
-    first_violation = None  # invalid values raise when the images are added
-
-    def __init__(self, settings: ShapeSettings, preds: Images, target: Images, groups: SampleIds = None) -> None:
+    def __init__(
+        self, settings: ShapeSettings, preds: Images, target: Images, groups: SampleIds = None, source: str = ""
+    ) -> None:
         columns, broken = settings.inputs.validate(preds, target, copy=False)
         tensors.raise_first(rules.VALUE_RULES, broken)
         if settings.inputs.needs_more_rows(columns) or not columns["detection_labels"].is_cpu:
             settings.inputs.warn_about_rows(columns)
         counts = columns["detections_per_image"]
-        self._settings, self._images, self.device = settings, columns, counts.device
+        self._settings, self._images, self.device, self._source = settings, columns, counts.device, source
         self._groups = samples.validate_ids(samples.GROUPS, groups, counts.shape, counts.device, "image")
         self._results: dict[Hashable, Any] = {}
 
-    def _check_identity(self, *_: Any) -> None:
-        """Return: the settings of the value include all settings of the images."""
+    plot_legend_name = "Class"
 
-    def _all_ranks(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def __repr__(self) -> str:
+        """Return the repr of a metric with the same settings."""
+        return self._source
 
     def _columns(self) -> Columns:
         return self._images

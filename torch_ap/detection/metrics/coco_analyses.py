@@ -168,6 +168,7 @@ class CocoEvaluation(CocoAnalyses, EvaluatedImages):
         settings: settings of the value.
         preds, target: images, as for :class:`torch_ap.MeanAveragePrecision`.
         groups: (B,) integers, the group of each image, or None.
+        source: repr of a metric with the same settings.
     """
 
     _report = Report()

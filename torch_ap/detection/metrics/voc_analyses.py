@@ -124,6 +124,7 @@ class VocEvaluation(VocAnalyses, EvaluatedImages):
         settings: settings of the value; with several thresholds the numbers contain the mean at each.
         preds, target: images, as for :class:`torch_ap.VOCMeanAveragePrecision`.
         groups: (B,) integers, the group of each image, or None.
+        source: repr of a metric with the same settings.
     """
 
     class_metrics, class_names = True, None

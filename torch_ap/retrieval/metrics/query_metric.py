@@ -1,19 +1,18 @@
 """Metrics over queries: the mean, or another aggregate, of a measure of each query."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from torch_ap.core.base.options import Action, Ties, TopKs
-from torch_ap.core.measures.measure import measure_at_ranks, settings_of
+from torch_ap.core.measures.measure import measure_at_ranks
 from torch_ap.inference import metric
-from torch_ap.retrieval.metrics import query_sample
-from torch_ap.retrieval.metrics.query_sample import QuerySample
+from torch_ap.retrieval.metrics.analyses import QueryAnalyses
 from torch_ap.retrieval.metrics.state import QueryState
 
 
-class QueryMetric(QueryState):
+class QueryMetric(QueryAnalyses, QueryState):
     """A measure of each query, aggregated over queries, for measures without a class and for custom measures.
 
     The state contains the data of the batches: scores in their dtype, a byte per item for relevance, the indexes, and
@@ -56,10 +55,7 @@ class QueryMetric(QueryState):
         """The measure of each query."""
         return self._settings.measure
 
-    confidence_interval = query_sample.confidence_interval
-    compare = query_sample.compare
     prediction_powered_interval = metric.prediction_powered_interval
-    chance_level = metric.chance_level
     summary = metric.summary
 
     @property
@@ -81,36 +77,6 @@ class QueryMetric(QueryState):
                 ``num_relevant`` of the others; on an accelerator, for the first update that broke a rule about values.
         """
         return self._settings.value(self._per_query(), self._dtype_of_values(), warn=self.update_called)
-
-    def per_query(self) -> tuple[Tensor, Tensor]:
-        """Return the queries that count in the aggregate, ascending, and the value of each; of all processes.
-
-        Returns:
-            (Q,) int64 ids, row numbers without ``indexes``; and (Q,) values in [0, 1], or (Q, K) if ``top_k`` is a
-            list, in the dtype of ``compute()``. NaN only for ``empty_target_action="nan"``, and with several k if a
-            query is left out at that k.
-
-        Raises:
-            ValueError: see ``compute()``.
-        """
-        with self._all_ranks():
-            sample = self._sample()
-        queries, values = sample.values()
-        return queries, values.to(sample.dtype)
-
-    def _sample(self, groups: Mapping[int, Hashable] | None = None) -> QuerySample:
-        rankings = self._ranked()
-        return QuerySample(
-            self._dtype_of_values(),
-            self._settings,
-            rankings,
-            lambda: self._rankings(all_hits=True).curve,
-            groups=self._groups_of_queries() if groups is None else groups,
-        )
-
-    def _settings_of_value(self) -> Mapping[str, Any]:
-        names = ("ignore_index", "relevance_level", "empty_target_action", "missing_queries")
-        return {**settings_of(self.measure), **{name: getattr(self, name) for name in names}}
 
 
 class TopKMetric(QueryMetric):

@@ -202,7 +202,7 @@ class QuerySample(Sample):
 
 @renamed_keywords(batch="chunk_size")
 def confidence_interval(
-    self: "RankingMetric",
+    self: Any,
     confidence_level: float = 0.95,
     method: str | None = None,
     *,
@@ -239,7 +239,7 @@ def confidence_interval(
 
 @renamed_keywords(batch="chunk_size")
 def compare(
-    self: "RankingMetric",
+    self: Any,
     other: "RankingMetric",
     *,
     confidence_level: float = 0.95,
@@ -285,7 +285,7 @@ def compare(
 
 @renamed_keywords(batch="chunk_size")
 def chance_test(
-    self: "RankingMetric",
+    self: Any,
     *,
     method: QueryChanceMethod = "auto",
     n_resamples: int = 1000,

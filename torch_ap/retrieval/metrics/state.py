@@ -231,11 +231,13 @@ class QueryState(RankingMetric):
         """Return the state as a curve with one ranking per query; with ``all_hits`` every tie group is an entry."""
         columns = {name: arrays.concatenate(x) for name in self._lists if (x := listed(getattr(self, name)))}
         batch, ids = self._batch_of(columns)
-        if all_hits:
-            relevance = batch.relevance.clamp(min=1)
-            batch = batch._replace(relevance=relevance, judged_queries=None, judged_counts=None, grades=None)
+        batch = batch.with_all_hits() if all_hits else batch
         with _error_until_reset():
             return rank_queries(batch if ids is None else drop_copies(batch, ids))
+
+    def _all_groups(self) -> HitCurve:
+        """Return the rankings with all items as hits, so that each tie group is an entry."""
+        return self._rankings(all_hits=True).curve
 
     def _groups_of_queries(self) -> dict[int, int] | None:
         """Return the stored group of each query; None without groups.
