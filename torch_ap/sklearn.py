@@ -96,8 +96,8 @@ def average_precision_score(
         0.8333333333333333
     """
     checks.one_of("average", average, _AVERAGES)
-    truth, given_scores = _without_tensor("y_true", y_true), _without_tensor("y_score", y_score)
-    weight = None if sample_weight is None else column_or_1d(_without_tensor("sample_weight", sample_weight))
+    truth, given_scores = _as_array("y_true", y_true), _as_array("y_score", y_score)
+    weight = None if sample_weight is None else column_or_1d(_as_array("sample_weight", sample_weight))
     kind = type_of_target(truth, input_name="y_true")
     if kind not in ("binary", "multiclass", "multilabel-indicator"):
         raise ValueError(f"`y_true` must contain labels or indicators, got {kind}")
@@ -277,8 +277,8 @@ def recall_at_precision_scorer(min_precision: float) -> Any:
 
 def _best_ratio(criterion: ThresholdCriterion, y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> float:
     """Return the best ratio of the thresholds that meet a criterion."""
-    truth, given_scores = _without_tensor("y_true", y_true), _without_tensor("y_score", y_score)
-    weight = None if sample_weight is None else column_or_1d(_without_tensor("sample_weight", sample_weight))
+    truth, given_scores = _as_array("y_true", y_true), _as_array("y_score", y_score)
+    weight = None if sample_weight is None else column_or_1d(_as_array("sample_weight", sample_weight))
     if (kind := type_of_target(truth, input_name="y_true")) != "binary":
         raise ValueError(f"`y_true` must contain labels of two classes, got {kind}")
     check_consistent_length(truth, given_scores, weight)
@@ -294,7 +294,7 @@ def _binary(truth: Any, given_scores: Any, pos_label: Any, weight: Any) -> tuple
     return scores, target, None if weight is None else _tensor(weight)
 
 
-def _without_tensor(name: str, value: Any) -> Any:
+def _as_array(name: str, value: Any) -> Any:
     """Return a tensor as an array, every other value unchanged."""
     return plain_tensor(name, value).cpu().numpy() if isinstance(value, Tensor) else value
 

@@ -43,7 +43,7 @@ def test_class_ids(generator):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_a_score_on_a_threshold_is_above_it(dtype):
     scores = torch.tensor([0.5, 0.25, -1.0, -2.0], dtype=dtype)
-    assert bins.bin_index(scores, THRESHOLDS).tolist() == [0, 1, 2, 3]
+    assert bins.count_thresholds(scores, THRESHOLDS).tolist() == [3, 2, 1, 0]
 
 
 def test_thresholds():
@@ -54,9 +54,9 @@ def test_thresholds():
 
 def test_large_whole_numbers_are_not_rounded():
     scores = torch.tensor([2**24, 2**24 + 1])
-    assert bins.bin_index(scores, torch.tensor([2**24 + 1])).tolist() == [1, 0]
-    assert bins.bin_index(scores, torch.tensor([2.0**24 + 1], dtype=torch.float64)).tolist() == [1, 0]
-    assert bins.bin_index(scores.double(), torch.tensor([2**24 + 1])).tolist() == [1, 0]
+    assert bins.count_thresholds(scores, torch.tensor([2**24 + 1])).tolist() == [0, 1]
+    assert bins.count_thresholds(scores, torch.tensor([2.0**24 + 1], dtype=torch.float64)).tolist() == [0, 1]
+    assert bins.count_thresholds(scores.double(), torch.tensor([2**24 + 1])).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

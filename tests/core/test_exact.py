@@ -164,8 +164,8 @@ def test_thresholds_are_compared_exactly(dtype, edges):
             ).to(dtype),
         ]
     )
-    expected = [sum(score < edge for edge in edges.tolist()) for score in scores.tolist()]
-    assert bins.bin_index(scores, edges).tolist() == expected
+    expected = [sum(score >= edge for edge in edges.tolist()) for score in scores.tolist()]
+    assert bins.count_thresholds(scores, edges).tolist() == expected
 
 
 def test_a_threshold_of_whole_scores():

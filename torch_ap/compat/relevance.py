@@ -215,7 +215,7 @@ class RelevanceEvaluator:
         """Yield the ranking of each query."""
         judged = judged_run(judgements_of(qrels, {}), run, self._level, self._judged_only)
         curves = (judged.curve, judged.graded, judged.nonrelevant, judged.unjudged)
-        relevant, gained, nonrelevant, pooled = map(_places, curves)
+        relevant, gained, nonrelevant, pooled = map(_ranks_of_hits, curves)
         grades, ideal = (x.tolist() for x in (judged.graded.grades, judged.graded.ideal_grades))  # type: ignore[union-attr]
         first = first_ideal = 0
         columns = (judged.curve.n, judged.curve.m, judged.graded.m, judged.nonrelevant.m)
@@ -227,7 +227,7 @@ class RelevanceEvaluator:
             first, first_ideal = last, last_ideal
 
 
-def _places(curve: HitCurve) -> list[list[int]]:
+def _ranks_of_hits(curve: HitCurve) -> list[list[int]]:
     """Return the number of documents above each hit of each ranking without ties."""
     above, ends = curve.items_above.tolist(), curve.offsets.tolist()
     return [above[first:last] for first, last in pairwise(ends)]

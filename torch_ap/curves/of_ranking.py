@@ -1,15 +1,24 @@
 """Curves of binary, multiclass and multilabel classification."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.options import Denominator, IgnoreIndex, Interpolation, NanStrategy, Normalization, Ties, TopK
+from torch_ap.core.base.options import (
+    Denominator,
+    IgnoreIndex,
+    Interpolation,
+    NanStrategy,
+    Normalization,
+    Ties,
+    TopK,
+    settings_from,
+)
 from torch_ap.core.items.inputs import warn_of_logits, warn_of_two_scores
-from torch_ap.core.items.settings import APSettings, inputs_and_bins
-from torch_ap.core.measures.convention import Convention, resolve_convention
+from torch_ap.core.items.settings import average_precision_settings
+from torch_ap.core.measures.convention import Convention
 from torch_ap.curves.record import Curve, curve_records
 
 
@@ -70,10 +79,7 @@ def binary_curve(
         (0.7, 0.8, 2, 1)
     """
     checks.text("name", name)
-    inputs, _ = inputs_and_bins(None, ignore_index, validate_args, normalization, nan_strategy)
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    settings = APSettings(inputs, convention, prevalence=prevalence)
-    return _curves(settings, preds, target, weights, [name])[0]
+    return _curves(locals(), (None, None), [name])[0]
 
 
 def multiclass_curve(
@@ -132,12 +138,7 @@ def multiclass_curve(
         ('dog', tensor([0.7000, 0.4000, 0.1000]))
     """
     names = checks.names_of_classes(class_names, checks.positive_int("num_classes", num_classes, least=2))
-    inputs, _ = inputs_and_bins(
-        None, ignore_index, validate_args, normalization, nan_strategy, "num_classes", num_classes
-    )
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    settings = APSettings(inputs, convention, prevalence=prevalence)
-    return _curves(settings, preds, target, weights, names)
+    return _curves(locals(), ("num_classes", num_classes), names)
 
 
 def multilabel_curve(
@@ -195,18 +196,14 @@ def multilabel_curve(
         [[1, 1], [1, 1]]
     """
     names = checks.names_of_classes(class_names, checks.positive_int("num_labels", num_labels, least=2))
-    inputs, _ = inputs_and_bins(
-        None, ignore_index, validate_args, normalization, nan_strategy, "num_labels", num_labels
-    )
-    convention = resolve_convention(convention, top_k, denominator, interpolation, ties)
-    settings = APSettings(inputs, convention, prevalence=prevalence)
-    return _curves(settings, preds, target, weights, names)
+    return _curves(locals(), ("num_labels", num_labels), names)
 
 
-def _curves(
-    settings: APSettings, preds: Tensor, target: Tensor, weights: Tensor | None, names: Sequence[str]
-) -> list[Curve]:
-    batch = settings.validate(preds, target, weights)
+def _curves(arguments: Mapping[str, Any], columns: tuple[str | None, int | None], names: Sequence[str]) -> list[Curve]:
+    """Return the curves for the arguments of a public function; ``columns`` are the name and number of its columns."""
+    fixed = {"columns": columns, "average": "none", "thresholds": None}
+    settings = settings_from(average_precision_settings, {**arguments, **fixed})
+    batch = settings.validate(arguments["preds"], arguments["target"], arguments["weights"])
     settings.inputs.raise_broken(settings.inputs.without_nan(batch.broken))
     warn_of_logits(settings.inputs, batch)
     warn_of_two_scores(settings.inputs, [batch.scores], [batch.target])

@@ -28,6 +28,7 @@ _MAX_NAMED = 10  # named lines; there are 12 distinct pairs of colour and line s
 _MAX_INSIDE = 6  # entries of a legend inside the axes
 _MAX_NAME_LENGTH = 32
 _POINTS = 72  # points per inch
+_WIDTH = 6.4  # inches, of a figure
 _COLUMNS = 4096  # at least the width of a plot in pixels
 
 
@@ -51,7 +52,7 @@ class Style(NamedTuple):
         return {"color": self.color, "linestyle": self.linestyle, **shape}
 
 
-def axes_of(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
+def axes_of(ax: Any, height: float = 4.8) -> Any:
     """Return the given axes, or the axes of a new figure.
 
     Raises:
@@ -65,7 +66,7 @@ def axes_of(ax: Any, width: float = 6.4, height: float = 4.8) -> Any:
     if ax is None:
         from matplotlib import pyplot
 
-        return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+        return pyplot.subplots(figsize=(_WIDTH, height), layout="constrained")[1]
     if not isinstance(ax, axes.Axes):
         raise TypeError(f"`ax` must be matplotlib's Axes or None, got {type(ax).__name__}")
     return ax

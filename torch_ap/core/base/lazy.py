@@ -12,7 +12,6 @@ def lazy_exports(
     homes: Sequence[str],
     modules: Sequence[str] = (),
     objects: Mapping[str, str] | None = None,
-    otherwise: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package.
 
@@ -22,7 +21,6 @@ def lazy_exports(
         homes: modules that define or export the names, relative to `torch_ap`; the first module with a name is used.
         modules: public modules of the package.
         objects: further public names with their "module:name".
-        otherwise: called with any other name; see :func:`torch_ap.core.base.deprecated.former_names`.
 
     Returns:
         `__getattr__`, which imports a name and stores it in the package, and `__dir__`.
@@ -42,8 +40,6 @@ def lazy_exports(
             for module in (import_module(f"torch_ap.{home}") for home in homes):
                 if name in getattr(module, "__all__", vars(module)):
                     return store(name, getattr(module, name))
-        if otherwise is not None:
-            return otherwise(name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:

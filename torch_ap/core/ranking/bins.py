@@ -134,17 +134,12 @@ def thresholds_from(thresholds: int | list[float] | Tensor) -> Tensor:
     return torch.tensor(thresholds, dtype=dtype, device="cpu").sort().values
 
 
-def bin_index(scores: Tensor, thresholds: Tensor) -> Tensor:
-    """Return the bin of each score, counted from the top: 0 at or above the highest threshold, T below the lowest.
+def count_thresholds(scores: Tensor, thresholds: Tensor) -> Tensor:
+    """Count the ascending thresholds that each score reaches.
 
     Scores and thresholds are compared in the wider of the two dtypes. If one is integer and the other floating point,
     the thresholds take the dtype of the scores and are rounded up, so that the same scores reach them.
     """
-    return len(thresholds) - _count_reached(scores, thresholds)
-
-
-def _count_reached(scores: Tensor, thresholds: Tensor) -> Tensor:
-    """Count the thresholds that each score reaches."""
     reachable = None
     if scores.is_floating_point() and not thresholds.is_floating_point():
         thresholds = _round_up_to_float64(thresholds)
@@ -238,7 +233,7 @@ class Bins:
             fractions = self.edges.is_floating_point() and scores.is_floating_point()
             if fractions and scores.is_cpu and scores.numel() >= MIN_SCORES:
                 return self._lookup(scores.flatten()).reshape(scores.shape)
-            return _count_reached(scores, self.edges)
+            return count_thresholds(scores, self.edges)
         if scores.dtype not in HALVES:  # the same numbers in a wider dtype
             wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).contiguous()
             return torch.searchsorted(self.edges.to(wide.dtype), wide).clamp_(max=self.size - 1)

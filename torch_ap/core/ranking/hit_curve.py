@@ -154,10 +154,6 @@ class HitCurve:
         """Sum (E,) values of entries per ranking, (S,), over all parts."""
         return segments.total(values, self.offsets) if self.parts is None else self.parts.total(values, self.offsets)
 
-    def total_product(self, weights: Any, values: Any) -> Any:
-        """Return the (S,) float64 sums of weight times value; a zero weight adds nothing, even if the value is NaN."""
-        return self.total(segments.product(weights, values))
-
     def any_entry(self, flags: Any) -> bool:
         """Return whether the flag of any entry is set."""
         is_set = arrays.any_true(flags)

@@ -86,17 +86,17 @@ def suspicious_labels_of(
     value, corrected = corrected_average_precision(at, corrections, match, limit)
     first = [segments.from_counts(columns[f"{side}s_per_image"])[image] for side in sides]
     given_rows, names = columns.get("detection_row"), [*at.names, None]
-    detection = _in_image(found.detection, first[0])
+    detection = _row_in_image(found.detection, first[0])
     table: dict[str, Any] = {
         "kind": found.kind,
         "change": corrected - value,
         "image": ids[image],
-        "ground_truth": _in_image(found.truth, first[1]),
+        "ground_truth": _row_in_image(found.truth, first[1]),
         "class": [names[k] for k in pick_or(detections.truth_category, found.truth).tolist()],
         "detection": detection if given_rows is None else pick_or(given_rows.long(), found.detection),
         "detected_class": [names[k] for k in detected.tolist()],
         "score": pick_or(segments.as_float64(columns["detection_scores"]), found.detection, torch.nan),
-        "other": _in_image(found.other, first[1]),
+        "other": _row_in_image(found.other, first[1]),
         "iou": found.iou,
     }
     table = selected(table, best_first(corrected - value, limit))
@@ -105,7 +105,7 @@ def suspicious_labels_of(
     return SuspiciousLabels(value, dict(zip(KINDS, counts, strict=True)), table)
 
 
-def _in_image(rows: Tensor, first: Tensor) -> Tensor:
+def _row_in_image(rows: Tensor, first: Tensor) -> Tensor:
     return torch.where(rows >= 0, rows - first, -1)
 
 

@@ -115,7 +115,7 @@ class Criteria:
         return bit.new_zeros((self.word_count, self.ranges)).scatter_add_(0, word, bit)
 
     @cached_property
-    def in_python(self) -> tuple[list[float], list[int], list[int]]:
+    def plain_values(self) -> tuple[list[float], list[int], list[int]]:
         """The thresholds in ascending order, the criteria of the 0, 1, ..., T lowest, and the criteria of each range.
 
         Requires one word.

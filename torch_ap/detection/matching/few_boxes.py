@@ -85,7 +85,7 @@ def match(
     inside = [[low <= found[row][4] <= high for row in rows] for low, high in areas]
     truths: dict[int, list[_Truth]] = {}
     for index, (row, *counts) in enumerate(zip(truth_rows, *valid, strict=True)):
-        skipped = sum(word for word, counted in zip(criteria.in_python[2], counts, strict=True) if not counted)
+        skipped = sum(word for word, counted in zip(criteria.plain_values[2], counts, strict=True) if not counted)
         truths.setdefault(truth_groups[row], []).append(_Truth(index, true[row], is_crowd[row], skipped))
     pairs = [
         pair
@@ -154,7 +154,7 @@ def _match_group(
         truths: the ground truths.
         criteria: thresholds and area ranges.
     """
-    ascending, words, _ = criteria.in_python
+    ascending, words, _ = criteria.plain_values
     free = [-1] * len(truths)
     for detection, box in found:
         candidates = _candidates(box, truths, ascending[0])

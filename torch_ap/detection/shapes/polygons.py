@@ -35,7 +35,7 @@ def edges_of_polygon(corners: Sequence[float], height: int, width: int) -> Array
     places = np.sort(column[crosses].astype(np.int64) * height + row)
     if len(places) % 2:
         places = np.append(places, height * width)
-    return _without_empty_runs(places)
+    return _drop_empty_runs(places)
 
 
 def edges_of_union(edges: Array, least: int = 1) -> Array:
@@ -77,7 +77,7 @@ def _outline(corners: Array) -> tuple[Array, Array]:
     return np.where(steep[number], other, main), np.where(steep[number], main, other)
 
 
-def _without_empty_runs(places: Array) -> Array:
+def _drop_empty_runs(places: Array) -> Array:
     """Drop pairs of equal places from ascending places: no pixel is between them."""
     values, counts = np.unique(places, return_counts=True)
     odd: Array = values[counts % 2 == 1]
