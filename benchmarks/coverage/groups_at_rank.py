@@ -114,7 +114,7 @@ def _interval_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     out = [
         "\n## Measures at rank k of items in groups (`groups=`): coverage of 95%\n",
         "About 1,000 items with the effects of the section on AP in groups, and the limits of "
-        f"{_LARGE:,} groups. AP@k: delete-one-group jackknife; P@k and R@k: terms of the delta method per group. "
+        f"{_LARGE:,} groups. Delete-one-group jackknife. "
         f"{trials} repetitions, s.e. up to {error:.4f}. The last column is the default without `groups`, with "
         f"{_DRAWN} of 250 repetitions.\n",
     ]

@@ -437,6 +437,40 @@ def test_clusters_of_images(command, command_inputs, run_command):
 
 
 @pytest.mark.usefixtures("files")
+def test_clusters_of_folders(tmp_path, monkeypatch, run_command):
+    monkeypatch.chdir(tmp_path)
+    draw = random.Random(3)
+    boxes = {f"i{x}": [(draw.randrange(60), draw.randrange(60)) for _ in range(6)] for x in range(24)}
+    for folder in ("truth", "one", "two"):
+        pathlib.Path(folder).mkdir()
+        for name, corners in boxes.items():
+            score, off = (" " if folder == "truth" else f" {draw.random():.3f} "), 0 if folder == "truth" else 25
+            lines = [f"cat{score}{x + draw.randint(0, off)} {y} {x + 40} {y + 50}" for x, y in corners]
+            pathlib.Path(folder, f"{name}.txt").write_text("\n".join(lines))
+    pathlib.Path("videos.txt").write_text("".join(f"{name} v{place // 2}\n" for place, name in enumerate(boxes)))
+    words = ("voc", "truth", "one", "--interval", "--per-class", "--compare", "two", *FEW, "--json")
+    found, alone = run_command(*words, "--cluster", "videos.txt"), run_command(*words)
+    assert found["map"] == alone["map"]
+    metrics = []
+    for folder in ("one", "two"):
+        data = read_voc("truth", folder)
+        metric = VOCMeanAveragePrecision(iou_thresholds=0.5, interpolation="all-points", inclusive_pixels=True)
+        metric.update(data.preds, data.target)
+        metrics.append(metric)
+    place = {name: at for at, name in enumerate(data.images)}
+    groups = {place[name]: at // 2 for at, name in enumerate(boxes)}
+    interval = metrics[0].confidence_interval(groups=groups, n_resamples=int(FEW[1]))
+    assert (found["map_low"], found["map_high"]) == (float(interval.low), float(interval.high))
+    assert found["map_low"] != alone["map_low"]
+    compared = metrics[0].compare(metrics[1], groups=groups, n_resamples=int(FEW[1]))
+    assert found["compared"]["p_value"] == float(compared.p_value)
+    pathlib.Path("videos.txt").write_text("i0 v0\n")
+    words = ("voc", "truth", "one", "--cluster", "videos.txt")
+    assert "must contain every image (--cluster), got none for 'i1'" in run_command(*words, "--interval", status=2)
+    assert "--cluster has no meaning without --interval" in run_command(*words, status=2)
+    assert "with --operating-points" in run_command(*words, "--interval", "--operating-points", status=2)
+
+
 def test_invalid_clusters_raise(files, run_command):
     def message(*words, key="video"):
         return run_command("coco", "truth.json", "a.json", "--cluster", key, *words, status=2)

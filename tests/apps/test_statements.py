@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.support.each import each
-from torch_ap import MeanAveragePrecision, RetrievalMAP, RetrievalPrecision, inference
+from torch_ap import MeanAveragePrecision, RetrievalMAP, RetrievalPrecision, inference, plot
 from torch_ap.cli import main
 from torch_ap.files import read_coco
 
@@ -49,6 +49,7 @@ def table(tmp_path, monkeypatch):
     return columns
 
 
+SEED = partial(torch.Generator().manual_seed, 0)
 BINARY = ("score", "t.csv", "--preds", "score", "--target", "label")
 
 
@@ -131,10 +132,15 @@ def test_flip_rates_and_judges(table, run):
     assert "human labels" in run(*words).out
 
 
+def rows_of(table, human):
+    """Return score, group, label of the judge and human label of each row, "" for none."""
+    labels = ["" if label < 0 else label for label in human.tolist()]
+    return list(zip(*(table[x].tolist() for x in ("score", "group", "model")), labels, strict=True))
+
+
 def test_judge_of_groups(table, run):
     human = torch.where(table["group"] % 2 == 0, table["label"], -1)
-    rows = zip(*(table[x].tolist() for x in ("score", "group", "model")), human.tolist(), strict=True)
-    lines = [f"{score},{group},{model},{'' if label < 0 else label}\n" for score, group, model, label in rows]
+    lines = [f"{score},{group},{model},{label}\n" for score, group, model, label in rows_of(table, human)]
     Path("g.csv").write_text("score,group,model,human\n" + "".join(lines))
     words = ("score", "g.csv", "--preds", "score", "--target", "human", "--judge", "model", "--group", "group")
     content = json.loads(run(*words, "-m", "map", "-m", "P@5", "--confidence-level", "0.8", "--json").out)
@@ -152,13 +158,107 @@ def test_judge_of_groups(table, run):
         )
         assert found["reasons"] == [wanted.reason]
     assert "weight of judge" in run(*words).out
-    Path("g.csv").write_text("score,group,model,human\n0.1,a,0.5,1\n0.2,a,0.5,0\n")
-    assert "column 'model' must contain 0 and 1 with --group" in run(*words, status=2).err
+    certain = run(*words).out
+    shares = [(score, group, 0.8 if model else 0.1, label) for score, group, model, label in rows_of(table, human)]
+    Path("g.csv").write_text("score,group,model,human\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in shares))
+    found = measures(run(*words, "-m", "P@5", "--json"))["P@5"]
+    draws = torch.bernoulli(torch.where(table["model"] == 1, 0.8, 0.1).double().expand(20, -1), generator=SEED())
+    judge = RetrievalPrecision(top_k=5, aggregation=lambda x, **_: x.flatten()).set_dtype(torch.float64)
+    judged = torch.stack([judge(table["score"], x.long(), table["group"]) for x in draws]).mean(0)
+    values = judge(table["score"], table["label"], table["group"])
+    values[1::2] = torch.nan
+    wanted = inference.prediction_powered_mean_interval(values, judged)
+    assert [found["low"], found["high"]] == ends(wanted)
+    assert run(*words).out != certain
+
+
+def test_measures_relative_to_the_share_of_positives(table, run):
+    items = table["score"], table["label"]
+    words = ("-m", "normalized_ap", "-m", "auprg", "--interval", "--n-resamples", "50", "--confidence-level", "0.9")
+    found = measures(run(*BINARY, *words, "--json"))
+    options = {"confidence_level": 0.9}
+    for name, wanted in (
+        ("normalized_ap", inference.normalized_average_precision_interval(*items, **options)),
+        ("auprg", inference.precision_recall_gain_interval(*items, **options, n_resamples=50)),
+    ):
+        assert found[name]["value"] == pytest.approx(float(wanted.estimate))
+        assert [found[name]["low"], found[name]["high"]] == ends(wanted)
+    share = float(table["label"].double().mean())
+    chance = (float(inference.chance_level(*items)) - share) / (1 - share)
+    assert (found["normalized_ap"]["chance"], found["auprg"]["chance"]) == (pytest.approx(chance), None)
+    assert found["auprg"]["reasons"] == ["no chance level: AUPRG has no closed form of its chance level"]
+    Path("one.csv").write_text("score,label\n0.1,1\n0.2,1\n")
+    alike = measures(run("score", "one.csv", *BINARY[2:], "-m", "normalized_ap", "-m", "auprg", "--json"))
+    assert [x["value"] for x in alike.values()] == [None, None]
+    assert "auprg has none with --cluster" in run(*BINARY, "-m", "auprg", "--interval", "--cluster", "cluster").out
+
+
+@pytest.fixture
+def classes(tmp_path, monkeypatch):
+    """Write a table of 300 rows and three classes, and return scores and labels."""
+    monkeypatch.chdir(tmp_path)
+    labels = torch.randint(3, (300,), generator=SEED())
+    scores = torch.randn(300, 3, generator=SEED(), dtype=torch.float64) + 1.5 * torch.eye(3)[labels]
+    rows = zip(scores.softmax(1).tolist(), labels.tolist(), strict=True)
+    Path("c.csv").write_text("a,b,c,label\n" + "".join(f"{','.join(map(str, x))},{y}\n" for x, y in rows))
+    return scores.softmax(1), labels
+
+
+def test_intervals_of_all_classes_at_once(classes, run):
+    words = ("score", "c.csv", "--preds", "a", "b", "c", "--target", "label", "--interval", "--per-class")
+    for option, settings in (
+        (("--simultaneous",), {"simultaneous": True}),
+        (("--first-look", "100"), {"first_look": 100}),
+    ):
+        wanted = inference.average_precision_interval(*classes, average="none", **settings)
+        said = measures(run(*words, *option, "--json"))["map"]
+        found = said["classes"].values()
+        assert [x["low"] for x in found] == pytest.approx(wanted.low.tolist())
+        assert [x["high"] for x in found] == pytest.approx(wanted.high.tolist())
+        assert (said["low"] is None) == (option != ("--simultaneous",))
+    assert "; intervals that contain all classes at once" in run(*words, "--simultaneous").out
+    page = run(*words, "--simultaneous", "--report", "c.md", "--json")
+    assert page.out == run(*words, "--simultaneous", "--json").out
+    assert "--simultaneous is for ap of each class" in run(*words, "--simultaneous", "-m", "11-point", status=2).err
+
+
+def test_looks_at_a_growing_table(table, run):
+    wanted = inference.average_precision_interval(table["score"], table["label"], first_look=150)
+    gate = f"ap={float(wanted.estimate):.3f}"
+    words = ("--interval", "--first-look", "150", "-m", "ap", "-m", "P@9", "--fail-below", gate)
+    found = run(*BINARY, *words, status=3)
+    low, high = f"{float(wanted.low):.4f}", f"{float(wanted.high):.4f}"
+    assert f"(95% interval {low} to {high})" in found.out
+    assert f"{low}    {high}" in found.out
+    assert "; intervals that hold at every look from 150 rows on" in found.out
+    assert "P@9: no interval: --first-look is for ap of one ranking, or of each class" in found.out
+
+
+@pytest.mark.usefixtures("table")
+def test_band_of_a_whole_curve(run, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "precision_recall", lambda *_, **options: drawn.append(options))
+    run(*BINARY, "--simultaneous", "--report", "x.html")
+    run("report", *BINARY[1:], "--simultaneous", "-o", "x.html")
+    run("report", *BINARY[1:], "-o", "y.html")
+    assert [x["simultaneous"] for x in drawn] == [True, True, False]
+    assert "which contains the whole curve" in Path("x.html").read_text()
+    assert "level by level" in Path("y.html").read_text()
+    message = "--simultaneous must be False without the curve of one ranking of one system"
+    assert message in run("report", *BINARY[1:], "--simultaneous", "--baseline", "other", status=2).err
 
 
 @each(
     "words",
     [
+        (("--simultaneous",), "--simultaneous needs --interval and --per-class with classes, or --report"),
+        (("--simultaneous", "--report", "x.md", "--cluster", "cluster"), "has no meaning with --group and --cluster"),
+        (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best and --bins"),
+        (("--first-look", "9"), "--first-look has no meaning without --interval or --fail-below"),
+        (("--first-look", "401", "--interval"), "--first-look must be at most the number of rows, 400, got 401"),
+        (("--first-look", "9", "--interval", "--prevalence", "0.1"), "--prevalence has no meaning with --first-look"),
+        (("-m", "auprg", "--group", "group"), "measure 'auprg' is of one ranking, without --group"),
+        (("-m", "auprg", "--ties", "expected"), "--ties must be one of 'grouped'"),
         (
             ("--judge", "model", "--group", "group", "--target", "human"),
             "must have human labels of all rows or of none",

@@ -25,8 +25,6 @@ from torch_ap.inference import (
     compare_systems,
     groups,
     mean_interval,
-    precision_at_k_interval,
-    recall_at_k_interval,
 )
 from torch_ap.inference.groups import Groups, standard_error, without_each_group
 from torch_ap.inference.random_ranking import random_average_precision
@@ -423,49 +421,6 @@ def test_accelerator():
     expected = average_precision_interval(preds, target, average="macro", groups=ids)
     torch.testing.assert_close(found.low, expected.low, **ROUNDING)
     torch.testing.assert_close(found.high, expected.high, **ROUNDING)
-
-
-def test_precision_and_recall_at_k_sum_terms_per_group():
-    scores, target, ids = draw(13, n=120, grouping=20, distinct=30)
-    k, m = 31, float(target.sum())
-    order = scores.argsort(descending=True)
-    cut = scores[order[k - 1]]
-    share_of_tied = (k - int((scores > cut).sum())) / int((scores == cut).sum())
-    inside = (scores > cut).double() + (scores == cut).double() * share_of_tied
-    for name, function in (("P", precision_at_k_interval), ("R", recall_at_k_interval)):
-        found = function(scores, target, k, groups=ids)
-        assert found.estimate == function(scores, target, k).estimate
-        share = float(found.estimate)
-        # the local share of hits, from the hits expected at ranks k - 10 and k + 10
-        hits_at = [float(recall_at_k_interval(scores, target, x).estimate) * m for x in (k - 10, k + 10)]
-        local = (hits_at[1] - hits_at[0]) / 20
-        terms = (target.double() - local) * inside
-        terms = terms / k if name == "P" else (terms - share * target.double()) / m
-        sums = [float(terms[ids == group].sum()) for group in torch.unique(ids)]
-        count, mean = len(sums), sum(sums) / len(sums)
-        variance = count / (count - 1) * sum((x - mean) ** 2 for x in sums)
-        # finite differences or roots
-        assert float(found.standard_error) == pytest.approx(math.sqrt(variance), rel=1e-9)
-        trials, z = share * (1 - share) / variance, stats.t.isf(0.025, explicit_df(target, ids))
-        center = share + z * z / (2 * trials)
-        half = z * math.sqrt(share * (1 - share) / trials + (z / trials) ** 2 / 4)
-        # finite differences or roots
-        assert float(found.low) == pytest.approx((center - half) / (1 + z * z / trials), rel=1e-9)
-        # finite differences or roots
-        assert float(found.high) == pytest.approx((center + half) / (1 + z * z / trials), rel=1e-9)
-
-
-def test_at_k_without_an_interval():
-    scores, target, ids = draw(14, n=60, grouping=20)
-    for found in (
-        precision_at_k_interval(scores, target, 10, groups=[1] * 60),
-        recall_at_k_interval(scores, torch.zeros_like(target), 10, groups=ids),
-        recall_at_k_interval(scores, target, 60, groups=ids),
-    ):
-        assert found.low.isnan()
-        assert "the ends are NaN" in found.reason
-    with pytest.raises(ValueError, match=r"`design` .*'iid' with `groups`"):
-        precision_at_k_interval(scores, target, 10, groups=ids, design="stratified")
 
 
 def draw_queries(seed, n=60):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import special, stats
 
-from tests.inference.test_average_precision_at_k import DENOMINATORS, ranked
+from tests.inference.test_average_precision_at_k import ranked
 from tests.inference.test_comparison_at_k import MEASURES, pair, weighted_value
 from tests.inference.test_groups import explicit_df, explicit_error
 from tests.support.each import each
@@ -16,7 +16,13 @@ from tests.support.tolerances import REORDERED
 from torch_ap import BinaryAveragePrecision
 from torch_ap.core.measures import top_share
 from torch_ap.core.ranking.builders import from_scores
-from torch_ap.inference import average_precision_at_k_interval, compare_rankings_at_k, groups_at_k
+from torch_ap.inference import (
+    average_precision_at_k_interval,
+    compare_rankings_at_k,
+    groups_at_k,
+    precision_at_k_interval,
+    recall_at_k_interval,
+)
 from torch_ap.inference.comparison_at_k import TopSettings
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.groups_at_k import values_without_groups_at_k
@@ -31,6 +37,13 @@ def explicit_values(scores, target, ids, k, **options):
         hit = target[kept][scores[kept].argsort(descending=True)].bool().numpy()
         values.append(weighted_value(hit, np.ones(len(hit)), k / len(scores), **options))
     return torch.tensor(values, dtype=torch.float64)
+
+
+INTERVALS = {
+    "average_precision": average_precision_at_k_interval,
+    "precision": precision_at_k_interval,
+    "recall": recall_at_k_interval,
+}
 
 
 def measure_of(measure="average_precision", denominator="min"):
@@ -60,19 +73,21 @@ def test_tied_scores_and_blocks_of_groups(dtype, monkeypatch):
         torch.testing.assert_close(values_without_groups_at_k(*arguments), torch.cat(wanted))
 
 
-@each("denominator", DENOMINATORS)
-def test_interval_follows_from_explicit_deletion(denominator):
+@each("options", MEASURES)
+def test_interval_follows_from_explicit_deletion(options):
     scores, target = ranked(200, 0.3)
     ids = torch.arange(200) // 10
-    found = average_precision_at_k_interval(scores, target, 60, denominator=denominator, groups=ids)
-    error = explicit_error(explicit_values(scores, target, ids, 60, denominator=denominator))
-    value = float(average_precision_at_k_interval(scores, target, 60, denominator=denominator).estimate)
+    interval = INTERVALS[options.get("measure", "average_precision")]
+    own = {key: x for key, x in options.items() if key == "denominator"}
+    found = interval(scores, target, 60, **own, groups=ids)
+    error = explicit_error(explicit_values(scores, target, ids, 60, **options))
+    value = float(interval(scores, target, 60, **own).estimate)
     half = stats.t.ppf(0.975, explicit_df(target, ids)) * error / (value * (1 - value))
     ends = special.expit(special.logit(value) + np.array([-half, half]))
     assert [float(found.low), float(found.high)] == pytest.approx(list(ends))
     assert float(found.standard_error) == pytest.approx(error)
     assert (float(found.estimate), found.method, found.reason) == (value, "jackknife", "")
-    assert average_precision_at_k_interval(scores, target, 60, denominator=denominator, groups=ids.tolist()) == found
+    assert interval(scores, target, 60, **own, groups=ids.tolist()) == found
 
 
 def test_many_groups_are_combined(monkeypatch):
@@ -103,6 +118,34 @@ def test_edge_cases():
     with pytest.warns(UserWarning, match="0 hits in the top 3"):
         zero = average_precision_at_k_interval(scores, target.flip(0), 3, groups=torch.arange(60) % 20)
     assert zero.low.isnan()
+
+
+def test_edge_cases_of_precision_and_recall():
+    scores, target, ids = torch.arange(60.0, 0, -1), torch.tensor([1] * 40 + [0] * 20), torch.arange(60) % 20
+    for interval, k in (
+        (average_precision_at_k_interval, 31),
+        (precision_at_k_interval, 31),
+        (recall_at_k_interval, 45),
+    ):
+        found = interval(scores, target, k, groups=ids)  # 31 / 60 * 60 is above 31
+        assert [float(x) for x in (found.low, found.high)] == pytest.approx([0.05 ** (1 / 20), 1])
+        assert " of 1, where no standard error exists" in found.reason
+    for interval in (precision_at_k_interval, recall_at_k_interval):
+        found = interval(scores, target.flip(0), 10, groups=ids)
+        assert [float(x) for x in (found.low, found.estimate, found.high)] == pytest.approx(
+            [0, 0, 1 - 0.05 ** (1 / 20)]
+        )
+        assert "@k of 0" in found.reason
+        for without in (interval(scores, target, 10, groups=[1] * 60), interval(scores, target * 0, 10, groups=ids)):
+            assert without.low.isnan()
+            assert without.reason
+        with pytest.raises(ValueError, match=r"`design` .*'iid' with `groups`"):
+            interval(scores, target, 10, groups=ids, design="stratified")
+        with pytest.raises(ValueError, match="`method` must be None with `groups`, got 'dirichlet'"):
+            interval(scores, target, 10, groups=ids, method="dirichlet")
+    every = recall_at_k_interval(scores, target, 60, groups=ids)
+    assert (float(every.low), float(every.high)) == (1, 1)
+    assert "recall is 1 by definition" in every.reason
 
 
 @each("options", MEASURES)

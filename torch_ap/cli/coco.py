@@ -188,6 +188,13 @@ def _annotation_ids(
     return list(ids.values())
 
 
+def check_cluster_options(args: argparse.Namespace) -> None:
+    """Raise ValueError for ``--cluster`` with an option whose intervals ignore clusters."""
+    for option in ("report", "operating_points"):
+        if getattr(args, option):
+            raise ValueError(f"--cluster has no meaning with {option_of(option)}, whose intervals draw single images")
+
+
 def _read_clusters(
     args: argparse.Namespace, annotations: CocoAnnotations, images: Sequence[Any]
 ) -> dict[int, int | str]:
@@ -197,9 +204,7 @@ def _read_clusters(
         ValueError: with an option whose intervals ignore clusters, and for an image whose entry lacks the key or has
             a value that is neither an integer nor text; names file and entry.
     """
-    for option in ("report", "operating_points"):
-        if getattr(args, option):
-            raise ValueError(f"--cluster has no meaning with {option_of(option)}, whose intervals draw single images")
+    check_cluster_options(args)
     evaluated = set(images)
     rows = [row for row, image in enumerate(annotations.images) if image in evaluated]
     field = entries.Field([entries.INTEGER_OR_TEXT], hint=" (--cluster)")

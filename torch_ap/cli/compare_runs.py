@@ -38,19 +38,19 @@ class Settings:
         return None if self.clusters is None else ids_of_groups(queries, self.clusters, "query (--cluster)")
 
 
-def read_clusters(path: str) -> dict[str, str]:
-    """Return the cluster of each query from the lines ``query cluster`` of a file.
+def read_clusters(path: str, unit: str = "query") -> dict[str, str]:
+    """Return the cluster of each query, or of each other unit, from the lines ``query cluster`` of a file.
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: for a line without two fields, and for a query with two clusters.
+        ValueError: for a line without two fields, and for a unit with two clusters.
     """
     clusters: dict[str, str] = {}
     for where, words in lines(path):
         if len(words) != 2:
-            raise ValueError(f"{where}: must have two fields, `query cluster`, got {len(words)}")
+            raise ValueError(f"{where}: must have two fields, `{unit} cluster`, got {len(words)}")
         if clusters.setdefault(*words) != words[1]:
-            raise ValueError(f"{where}: query {short_repr(words[0])} must have one cluster, got a second one")
+            raise ValueError(f"{where}: {unit} {short_repr(words[0])} must have one cluster, got a second one")
     return clusters
 
 

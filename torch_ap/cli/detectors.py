@@ -234,8 +234,7 @@ def best_of_lists(
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of intervals and comparisons: of the resamples, and the clusters of ``--cluster``."""
-    clusters = getattr(args, "clusters", None)  # PASCAL VOC's command has none
-    return resampling_options(args) | ({} if clusters is None else {"groups": clusters})
+    return resampling_options(args) | ({} if args.clusters is None else {"groups": args.clusters})
 
 
 def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:

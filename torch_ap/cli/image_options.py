@@ -21,6 +21,7 @@ _CONVENTION = (
     "numbers that Ultralytics (YOLO) prints, in version 8.4.190 or up to 8.3: P and R at the best F1, mAP50 and "
     "mAP50-95, without crowds and difficult objects"
 )
+_CLUSTERED = ("interval", "compare", "fail_below", "best")  # options with intervals over clusters
 _IMAGES = (
     "folder of the image files, for thumbnails in the pictures of the page; with --format yolo the sizes are read from "
     "them, or from a text file with lines `image width height` (default: GROUND_TRUTHS with `images` for `labels` in "
@@ -97,7 +98,8 @@ def add_voc(subparsers: Subparsers) -> None:
         "  torch-ap voc labels/val runs/detect/labels --format yolo --images images/val --names data.yaml\n"
         "  torch-ap voc labelTxt Task1 --format dota\n"
         "  torch-ap voc annotations new --compare old --interval --json\n"
-        "  torch-ap voc annotations a b c --compare",
+        "  torch-ap voc annotations a b c --compare\n"
+        "  torch-ap voc annotations detections --interval --cluster videos.txt",
     )
     text = "folder of XML files, or of text files, one per image, with lines `class x1 y1 x2 y2`; ActivityNet: JSON"
     parser.option("ground_truths", text, metavar="GROUND_TRUTHS")
@@ -122,6 +124,8 @@ def add_voc(subparsers: Subparsers) -> None:
     parser.flag("--exclusive-pixels", "compute sizes as x2 - x1, without the devkit's + 1, as --format yolo does")
     parser.option("--convention", _CONVENTION, choices=_CONVENTIONS)
     parser.flag("--strict", "require an IoU above the threshold, as --format dota does")
+    text = "lines `image cluster`: images of a video, scene or patient may depend on each other in intervals"
+    parser.option("--cluster", text, needs=_CLUSTERED, metavar="FILE")
     _reject(parser, "PASCAL VOC's rules have none; torch-ap coco has", "--areas", "--max-detections")
     _reject(parser, "--format determines the shapes", "--iou-type")
     text = "add the ground truths, detections, true and false positives of each class"
@@ -151,7 +155,7 @@ def _add_results_command(
         "key of the entries in `images`, such as video_id: images with equal values, integers or text, may depend on "
         "each other; intervals and comparisons leave out whole clusters instead of drawing images"
     )
-    parser.option("--cluster", text, needs=("interval", "compare", "fail_below", "best"), metavar="KEY")
+    parser.option("--cluster", text, needs=_CLUSTERED, metavar="KEY")
     text = "folder of the image files (`file_name` in `images`), for thumbnails in the pictures of the page"
     parser.option("--images", text, needs=("report",), metavar="DIR")
     return parser

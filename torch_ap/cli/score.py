@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     measures, table, columns, baseline = inputs
     classes, labels = columns.preds.shape[1] if columns.preds.ndim == 2 else 0, columns.target.ndim == 2
     rows = table_inputs.requested_rows(args, table, classes)
+    _check_statements(args, columns)
     results = {x.name: _result_of(args, x, columns, baseline, rows) for x in measures}
     level = 1 if args.relevance_level is None else args.relevance_level
     if classes:
@@ -66,8 +67,23 @@ def run(args: argparse.Namespace) -> int:
     facts = table_inputs.table_facts(args, table, len(columns.preds), positive, classes, labels=labels)
     ties = tie_rule(args.ties or ("expected" if args.group is not None else "grouped")).clause
     convention = f"{'means over the groups; ' if args.group is not None else ''}{ties}"
+    if args.first_look is not None:
+        convention += f"; intervals that hold at every look from {args.first_look:,} rows on"
+    elif args.simultaneous and classes:
+        convention += "; intervals that contain all classes at once"
     suspicious = _suspicious_labels(args, measures, columns, classes) if args.suspicious_labels else None
     return gates.write(args, TableReport(args, results, facts, convention, suspicious), gates_of_table(args, inputs))
+
+
+def _check_statements(args: argparse.Namespace, columns: Columns) -> None:
+    """Raise ValueError for options of several classes, recall levels or looks that the rows do not allow."""
+    has_classes = columns.preds.ndim == 2
+    if args.simultaneous and not (args.interval and args.per_class if has_classes else args.report is not None):
+        raise ValueError("--simultaneous needs --interval and --per-class with classes, or --report with one ranking")
+    if args.first_look is not None and args.first_look > len(columns.preds):
+        raise ValueError(
+            f"--first-look must be at most the number of rows, {len(columns.preds)}, got {args.first_look}"
+        )
 
 
 def _suspicious_labels(
@@ -147,6 +163,7 @@ def _values_of_classes(
         try:
             interval = interval_of(args, measure, evaluation, columns, args.confidence_level)
             numbers = {**numbers, "low": interval.low, "high": interval.high, "chance": evaluation.chance_level()}
-        except ValueError:  # the mean has the reason
-            pass
+        except ValueError:  # the mean has the reason, except for simultaneous intervals
+            if args.simultaneous:
+                raise
     return {name: {key: float(x[place]) for key, x in numbers.items()} for place, name in enumerate(names)}

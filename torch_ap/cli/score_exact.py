@@ -19,7 +19,16 @@ from torch_ap.core.ranking.spill import SpilledItems, check_space
 
 _UNSUPPORTED = (
     *("bins", "group", "weights", "baseline", "interval", "fail_below"),
-    *("report", "per_class", "normalization", "best", "prevalence", "sampling_weights", "suspicious_labels"),
+    *(
+        "report",
+        "per_class",
+        "simultaneous",
+        "normalization",
+        "best",
+        "prevalence",
+        "sampling_weights",
+        "suspicious_labels",
+    ),
 )
 _ROW_BYTES = 17  # a score and a target in a file, and a term of the sum
 _CHUNK = 1 << 20  # terms that are added in one step

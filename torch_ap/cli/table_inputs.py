@@ -24,7 +24,7 @@ ALL = "all"  # name of the mean in a table of values
 
 _WITHOUT_LABELS = (
     "baseline", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
-    "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level",
+    "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous",
 )  # fmt: skip
 
 
@@ -130,7 +130,11 @@ def _check_options(args: argparse.Namespace) -> None:
         (args.best or weights_column(args) is not None, ("suspicious_labels",), "with --best or weights"),
         (args.best, ("fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
+        (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best and --bins"),
+        (grouped or args.cluster is not None, ("simultaneous", "first_look"), "with --group and --cluster"),
+        (args.simultaneous, ("first_look",), "with --simultaneous"),
         (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
+        (args.first_look is not None, ("prevalence", "sampling_weights"), "with --first-look"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
         (grouped, ("suspicious_labels", "false_positive_rate", "false_negative_rate"), "with --group"),

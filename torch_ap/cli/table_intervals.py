@@ -18,14 +18,21 @@ from torch_ap.inference import (
     chance_test,
     chance_test_of_queries,
     compare_rankings_at_k,
+    normalized_average_precision_interval,
     precision_at_k_interval,
+    precision_recall_gain_interval,
     recall_at_k_interval,
 )
 from torch_ap.inference.record import Comparison, Interval
 
+_RELATIVE: dict[str, Any] = {
+    "normalized_ap": normalized_average_precision_interval,
+    "auprg": precision_recall_gain_interval,
+}
 AP_ALONE = "one ranking has one for ap, ap@k, P@k and R@k only, and classes for ap only"
 _NO_INTERVAL = (
-    "one ranking has one for ap, ap@k, P@k, R@k and interpolated ap only, and classes for ap and interpolated ap"
+    "one ranking has one for ap, ap@k, P@k, R@k, interpolated ap, normalized_ap and auprg only, and classes for ap and "
+    "interpolated ap"
 )
 _AT_K: dict[str, Any] = {"P": precision_at_k_interval, "R": recall_at_k_interval}
 _NAMES_AT_K: dict[str, Any] = {"P": "precision", "R": "recall"}
@@ -40,11 +47,23 @@ def interval_of(
         ValueError: for a measure of one ranking or of classes without an interval.
     """
     method, grouped = None, columns.group is not None
+    is_mean = columns.preds.ndim == 2 and evaluation._settings.averages
+    is_plain = (measure.kind, measure.k) == ("ap", None)
+    if args.first_look is not None and (is_mean or not is_plain):
+        raise ValueError("--first-look is for ap of one ranking, or of each class")
+    if args.simultaneous and columns.preds.ndim == 2 and not (is_mean or is_plain):
+        raise ValueError("--simultaneous is for ap of each class")
     if not grouped:
         if measure.kind in _AT_K:
             at_k = _AT_K[measure.kind]
             settings = {"confidence_level": level, "groups": columns.cluster}
             return at_k(columns.preds, columns.target, measure.k or 1, **settings)  # type: ignore[no-any-return]
+        if measure.kind in _RELATIVE:
+            if columns.cluster is not None:
+                raise ValueError(f"{measure.name} has none with --cluster")
+            more = resampling_options(args) if measure.kind == "auprg" else {}
+            relative: Interval = _RELATIVE[measure.kind](columns.preds, columns.target, confidence_level=level, **more)
+            return relative
         if not measure.formula.is_average_precision or (measure.k is not None and columns.preds.ndim > 1):
             raise ValueError(_NO_INTERVAL)
         if getattr(measure.formula, "interpolation", None) is not None and columns.cluster is None:
@@ -52,6 +71,10 @@ def interval_of(
     options = {**resampling_options(args), **cluster_options(columns)}
     if args.sampling_weights is not None:
         options["sampling_weights"] = True
+    if args.first_look is not None:
+        options["first_look"] = args.first_look
+    if args.simultaneous and not (is_mean or grouped):
+        options["simultaneous"] = columns.preds.ndim == 2
     interval: Interval = evaluation.confidence_interval(level, method, **options)
     return interval
 

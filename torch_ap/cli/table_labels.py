@@ -23,6 +23,7 @@ from torch_ap.inference import (
 from torch_ap.inference.record import Interval
 from torch_ap.retrieval.runs.names import Result
 
+_LABELINGS = 20  # random labels by the probabilities of a judge, whose mean is the value of a group
 _JUDGED = "under human labels, from those of the judge"
 _FURTHER = {"human": "human_estimate", "human_low": "human_low", "human_high": "human_high"}
 _FURTHER |= {"judge_weight": "judge_weight"}  # fields of a prediction-powered interval by their names in results
@@ -68,8 +69,6 @@ def _judged_means(
     """Return the intervals of means over groups, where some groups have human labels."""
     assert columns.group is not None
     assert columns.judge is not None
-    if not bool((columns.judge == columns.judge.round()).all()):
-        raise ValueError(f"{args.file}: column {short_repr(args.judge)} must contain 0 and 1 with --group")
     labeled = columns.target >= 0
     rows, human_rows = (torch.bincount(columns.group[x], minlength=len(names)) for x in (slice(None), labeled))
     partial = (human_rows > 0) & (human_rows < rows)
@@ -77,11 +76,18 @@ def _judged_means(
         name = short_repr(names[int(partial.nonzero()[0])])
         raise ValueError(f"{args.file}: group {name} must have human labels of all rows or of none (--judge)")
     human = replace(columns, preds=columns.preds[labeled], target=columns.target[labeled], group=columns.group[labeled])
-    judged = replace(columns, target=columns.judge.to(torch.int64))
+    generator = torch.Generator().manual_seed(0)
+    is_certain = bool((columns.judge == columns.judge.round()).all())
+    chances = columns.judge.expand(1 if is_certain else _LABELINGS, -1)
+    labelings = [replace(columns, target=x.to(torch.int64)) for x in torch.bernoulli(chances, generator=generator)]
     out: dict[str, Interval] = {}
     for measure in measures:
-        own, other = (evaluate(args, measure, x)._sample() for x in (human, judged))
-        out[measure.name] = own.judged_interval(other, args.confidence_level)
+        groups, own = evaluate(args, measure, human).per_query()
+        judged = torch.stack([evaluate(args, measure, x).per_query()[1] for x in labelings]).mean(0)
+        values = torch.full_like(judged, torch.nan)
+        values[groups] = own
+        settings = {"confidence_level": args.confidence_level}
+        out[measure.name] = prediction_powered_mean_interval(values, judged, **settings)
     return out
 
 

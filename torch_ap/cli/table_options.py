@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from torch_ap.cli.options import Parser, Subparsers, add_command, fraction, int_from_2, open_fraction, page_path
-from torch_ap.core.columns.table_names import FORMATS, INTERPOLATED, OF_GROUPS
+from torch_ap.core.columns.table_names import FORMATS, INTERPOLATED, OF_GROUPS, OF_ONE_RANKING
 from torch_ap.retrieval.runs.measure_names import TIE_RULES
 
 _FILE = (
@@ -42,7 +42,16 @@ _CHANCE_TEST = (
 _JUDGE = (
     "labels of a judge, such as a language model, or its probabilities, for all rows. --target may then be empty, and "
     "has human labels of a random sample of the rows: ap under human labels, its interval, and that of the human "
-    "labels alone. With --group the means over the groups, a random sample of which has human labels of all rows"
+    "labels alone. With --group the means over the groups, a random sample of which has human labels of all rows; "
+    "with probabilities the judge's values are means over 20 random labelings"
+)
+_SIMULTANEOUS = (
+    "with --interval and --per-class: intervals that contain the values of all classes at once. With --report, of one "
+    "ranking: a band that contains the whole curve"
+)
+_FIRST_LOOK = (
+    "number of rows when the interval of ap was first computed, if that is repeated while rows are added: the "
+    "intervals of all looks contain the value at once. With classes only those of --per-class, not of their mean"
 )
 _RESAMPLES = "resamples of measures whose interval has no formula: interpolated ap, --prevalence, --sampling-weights"
 _BINS = (
@@ -74,8 +83,9 @@ def add_score(subparsers: Subparsers) -> None:
         description="Compute average precision of scores and targets in columns of a table: one ranking of all rows; "
         "with --group one ranking per group, and the mean over groups (MAP); with several columns of scores one "
         "ranking per class, and the mean over classes. Parquet and Arrow need pyarrow (extra `files`).",
-        epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; with --group also "
-        f"{', '.join(OF_GROUPS)} (ndcg of grades, ndcg_exp of 2^grade - 1). map is ap.\n\n"
+        epilog=f"Measures: ap, ap@k; {', '.join(INTERPOLATED)} (interpolated); P@k, R@k, F@k, Rprec; of one ranking "
+        f"{', '.join(OF_ONE_RANKING)} (relative to the share of positives); with --group {', '.join(OF_GROUPS)} (ndcg "
+        "of grades, ndcg_exp of 2^grade - 1). map is ap.\n\n"
         "Examples:\n"
         "  torch-ap score predictions.csv --preds score --target label --interval\n"
         "  torch-ap score predictions.parquet --preds new --target label --baseline old -m ap -m P@100\n"
@@ -91,6 +101,9 @@ def add_score(subparsers: Subparsers) -> None:
     parser.flag("--per-group", "add the values of each group")
     parser.flag("--per-class", "add the values of each class or label")
     parser.flag("--interval", "add the interval of each value, and its chance level")
+    parser.flag("--simultaneous", _SIMULTANEOUS)
+    looks: dict[str, Any] = {"needs": ("interval", "fail_below"), "type": int_from_2, "metavar": "N"}
+    parser.option("--first-look", _FIRST_LOOK, **looks)
     text = "add the targets that may be wrong, by how much ap would change if each were corrected; row 1 is the first"
     parser.flag("--suspicious-labels", text)
     parser.flag("--chance-test", _CHANCE_TEST)
@@ -138,9 +151,11 @@ def add_report(subparsers: Subparsers) -> None:
     text = "treat the columns of --preds as epochs of a training: all values, and the best one without its optimism"
     parser.flag("--best", text)
     parser.flag("--systems", "treat the columns of --preds as systems: compare the first with each of the others")
+    parser.flag("--simultaneous", "draw a band that contains the whole curve of one ranking")
     parser.resampling(1000, _RESAMPLES)
     parser.gates("baseline")
     absent = (
+        "first_look",
         *("bins", "interval", "per_group", "per_class", "report", "prevalence", "sampling_weights"),
         *("suspicious_labels", "chance_test", "exact", *LABELS),
     )

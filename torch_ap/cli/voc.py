@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli import file_notes, ultralytics
-from torch_ap.cli.coco import write
+from torch_ap.cli.coco import check_cluster_options, write
+from torch_ap.cli.compare_runs import read_clusters
 from torch_ap.cli.detectors import Paths, Result, evaluate, evaluate_images
 from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.notes import note
@@ -29,6 +30,7 @@ from torch_ap.detection.inputs.rules import negative_sizes
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.shapes import boxes
+from torch_ap.inference.groups import ids_of_groups
 
 _FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
     "dota": {"box_format": "xyxyxyxy", "iou_type": "rotated", "interpolation": "11-point-arange", "strict": True},
@@ -53,11 +55,16 @@ def run(args: argparse.Namespace) -> int:
         data = _with_common_labels(data)
     first = next(iter(data.values()))
     class_names = dict(enumerate(first.class_names))
+    args.clusters = groups = None
+    if args.cluster is not None:
+        check_cluster_options(args)
+        groups = ids_of_groups(first.images, read_clusters(args.cluster, "image"), "image (--cluster)")
+        args.clusters = dict(enumerate(groups.tolist()))
 
     def evaluate_path(path: str) -> Any:
         with warnings.catch_warnings():  # `_note_causes` has reported these boxes
             warnings.filterwarnings("ignore", r"\d+ of \d+ boxes in `preds`", UserWarning)
-            evaluation = evaluate_images("VOCMeanAveragePrecision", _rules(args), data[path])
+            evaluation = evaluate_images("VOCMeanAveragePrecision", _rules(args), data[path], groups)
         file_notes.note_copies(data[path].preds, path)
         text = unmatchable.describe(evaluation._settings, evaluation._columns())
         if text is not None and path == paths.all[0]:

@@ -124,7 +124,7 @@ def interval_at_k_of_curve(
     reason = few_hits_reason([curve], k)
     measure = partial(average_precision_in_top_share, denominator=denominator)
     if items is not None:
-        grouped = grouped_interval_at_k(curve, *items, k, measure, confidence_level)
+        grouped = grouped_interval_at_k(found.estimate, curve, *items, k, measure, confidence_level)
         return replace(grouped, reason="; ".join(filter(None, [grouped.reason, reason])))
     return ends_by_weights(replace(found, reason=reason), curve, k, measure, resampling)
 

@@ -43,13 +43,16 @@ def check_comparison(convention: Convention, method: str, curve: HitCurve | None
     check_convention(convention, method, curve)
 
 
-def resolve_edge_cases(intervals: Interval, curve: HitCurve, group_df: Tensor | None = None) -> Interval:
-    """Return the intervals with the conventions for AP = 1 and for few hits or misses applied, and the reason.
+def resolve_edge_cases(
+    intervals: Interval, curve: HitCurve, group_df: Tensor | None = None, name: str = "AP"
+) -> Interval:
+    """Return the intervals with the conventions for a value of 1 and for few hits or misses applied, and the reason.
 
     Args:
         intervals: the interval of each ranking.
         curve: the rankings.
         group_df: (S,) degrees of freedom of intervals with groups.
+        name: name of the value in the reason.
     """
     m, misses = segments.as_float64(curve.m) if group_df is None else group_df + 1, curve.n - curve.m
     few_groups = torch.zeros_like(misses, dtype=torch.bool) if group_df is None else group_df < 1
@@ -69,25 +72,27 @@ def resolve_edge_cases(intervals: Interval, curve: HitCurve, group_df: Tensor | 
         high=high,
         standard_error=error,
         reason=_reason(
-            curve, perfect, flat, few_groups, torch.isnan(low), "m" if group_df is None else "effective groups"
+            curve, perfect, flat, few_groups, torch.isnan(low), "m" if group_df is None else "effective groups", name
         ),
     )
 
 
-def _reason(curve: HitCurve, perfect: Tensor, flat: Tensor, few_groups: Tensor, undefined: Tensor, unit: str) -> str:
+def _reason(
+    curve: HitCurve, perfect: Tensor, flat: Tensor, few_groups: Tensor, undefined: Tensor, unit: str, name: str
+) -> str:
     """Return the special cases, with the number of rankings of each; ``unit`` is what the heuristic counts."""
     misses = curve.n - curve.m
     few_groups = (curve.m > 1) & (misses > 0) & few_groups
     undefined_with_both = (curve.m > 1) & (misses > 0) & undefined & ~few_groups
     cases = {
-        "no hits, so AP and its interval are NaN": curve.m == 0,
+        f"no hits, so {name} and its interval are NaN": curve.m == 0,
         "one hit, which has no spread: the ends are NaN": curve.m == 1,
-        "no misses: AP is 1 for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
+        f"no misses: {name} is the same for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
         FEW_GROUPS: few_groups,
         "one miss, which has no spread: the ends are NaN": undefined_with_both & (misses == 1),
-        "AP of 0: the ends are NaN": undefined_with_both & (misses > 1),
+        f"{name} of 0: the ends are NaN": undefined_with_both & (misses > 1),
         "the standard error is 0, as for hits that are all tied: the interval has no width": flat & ~undefined,
-        f"AP of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / {unit})": perfect,
+        f"{name} of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / {unit})": perfect,
     }
     counts = torch.stack([flags.sum() for flags in cases.values()]).tolist()
     reasons = {text: count for text, count in zip(cases, counts, strict=True) if count}

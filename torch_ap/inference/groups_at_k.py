@@ -60,6 +60,7 @@ def values_without_groups_at_k(
 
 
 def grouped_interval_at_k(
+    estimate: Tensor,
     curve: HitCurve,
     scores: Tensor,
     relevant: Tensor,
@@ -67,10 +68,12 @@ def grouped_interval_at_k(
     k: int,
     measure: Callable[[HitCurve, float], Tensor],
     confidence_level: float,
+    name: str = "AP",
 ) -> Interval:
     """Return the interval of a measure at rank k of one ranking of items in groups.
 
     Args:
+        estimate: value of the measure, 0-d; a share k / n of n items is not always k.
         curve: the unweighted ranking, with a threshold per tie group.
         scores: (N,) scores of the items of the curve.
         relevant: (N,) bool.
@@ -78,16 +81,21 @@ def grouped_interval_at_k(
         k: rank of the cut.
         measure: as for :func:`values_without_groups_at_k`.
         confidence_level: nominal coverage.
+        name: name of the measure in reasons.
     """
     groups = combined_groups(ids)
     values = values_without_groups_at_k(curve, scores, relevant, groups, k, measure)
     hits = groups.hits(relevant)
     df = hits.new_tensor([groups.degrees_of_freedom(hits)])
-    estimate = measure(curve, k / len(scores))
+    estimate = estimate[None]
     error = torch.where(estimate < 1, standard_error(values), 0)
     low, high = record.logit(estimate, error, record.student_quantile(confidence_level, df))
     interval = Interval(estimate, low, high, error, confidence_level, METHOD, "iid")
-    interval = first_interval(resolve_edge_cases(interval, curve, df))
+    interval = first_interval(resolve_edge_cases(interval, curve, df, name))
+    if bool(estimate == 0) and name != "AP" and bool(df >= 1):  # AP@k of 0 remains without an interval
+        zero, high = torch.zeros_like(interval.low), 1 - (1 - confidence_level) ** (1 / (df[0] + 1))
+        reason = f"{name} of 0, where no standard error exists: the upper end is 1 - alpha^(1 / effective groups)"
+        interval = replace(interval, low=zero, high=high, reason=reason)
     if bool(interval.low.isnan()):
         return interval
     return replace(interval, reason="; ".join(filter(None, [interval.reason, few_groups_reason((hits > 0).sum())])))

@@ -30,6 +30,7 @@ def precision_recall(
     chance_level: bool = True,
     iso_f: Sequence[float] = (),
     band: bool = False,
+    simultaneous: bool = False,
     mean: bool = False,
     confidence_level: float = 0.95,
     beta: float | None = None,
@@ -57,6 +58,7 @@ def precision_recall(
             to the highest. Queries have no chance level.
         iso_f: values of F_beta whose lines are drawn; ``beta`` defaults to 1 here.
         band: whether the confidence band of interpolated precision is drawn (:meth:`Curve.band`).
+        simultaneous: whether the band contains the whole curve, instead of the precision at each recall level.
         mean: whether the mean interpolated precision of the curves with positives, at 101 recall levels, is drawn as a
             thick line; the lines of the curves are then thin.
         confidence_level: level of the band and of the intervals at operating points, in (0, 1).
@@ -88,7 +90,9 @@ def precision_recall(
         >>> ax.get_legend().get_texts()[0].get_text()
         '0.833  model'
     """
-    style.check_flags(chance_level=chance_level, band=band, mean=mean)
+    style.check_flags(chance_level=chance_level, band=band, simultaneous=simultaneous, mean=mean)
+    if simultaneous and not band:
+        raise ValueError("`simultaneous` has no meaning without `band`")
     checks.open_fraction("confidence_level", confidence_level)
     values: Any = iso_f
     if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
@@ -98,7 +102,8 @@ def precision_recall(
     drawn = all_curves_of(curves, class_names)
     order, looks = style.styles([float(x.average_precision) for x in drawn])
     named = [x for x, look in zip((drawn[i] for i in order), looks, strict=True) if look.named and isinstance(x, Curve)]
-    bands = {id(x): x.band(confidence_level=confidence_level) for x in named if band and len(x.thresholds)}
+    settings: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
+    bands = {id(x): x.band(**settings) for x in named if band and len(x.thresholds)}
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     is_new, ax = ax is None, style.axes_of(ax)
     _iso_lines(ax, values, 1.0 if beta is None else beta)

@@ -31,19 +31,19 @@ def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> lis
     curve, is_single = next(iter(curves.values())), len(curves) == 1
     if not float(curve.m):
         return []
-    has_band = is_single and not curve.hits.is_floating_point() and float(curve.n) <= _MAX_BAND_ITEMS
-    shade = (
-        f" The shade is the {options.level} confidence band of interpolated precision, level by level."
-        if has_band
-        else ""
-    )
+    is_small = options.simultaneous or float(curve.n) <= _MAX_BAND_ITEMS
+    has_band = is_single and not curve.hits.is_floating_point() and is_small
+    extent = "which contains the whole curve" if options.simultaneous else "level by level"
+    shade = f" The shade is the {options.level} confidence band of interpolated precision, {extent}."
+    shade = shade if has_band else ""
     drawn: Any = curve if is_single else curves
     precision_recall = Picture(
         f"Precision over recall, drawn as it is integrated; the dot is the highest F1.{shade}",
         lambda ax: plot.precision_recall(
             drawn,
             ax=ax,
-            band=has_band and bool(1 < curve.m < curve.n),
+            band=(band := has_band and bool(1 < curve.m < curve.n)),
+            simultaneous=band and options.simultaneous,
             beta=1.0,
             confidence_level=options.confidence_level,
         ),

@@ -31,6 +31,7 @@ class ReportOptions:
         slices: ids of the images of further slices by name, or None.
         every: metric of each system by name, if there are more than two; else empty.
         labels: suspicious labels of a search run, or None.
+        simultaneous: whether the band of a ranking contains the whole curve.
     """
 
     other: Any
@@ -44,6 +45,7 @@ class ReportOptions:
     slices: Any = None
     every: Mapping[str, Any] = field(default_factory=dict)
     labels: Any = None
+    simultaneous: bool = False
 
     @property
     def level(self) -> str:

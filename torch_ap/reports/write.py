@@ -50,6 +50,7 @@ def report(
     image_names: Sequence[str] | None = None,
     slices: Mapping[str, Any] | None = None,
     suspicious_labels: SuspiciousLabels | None = None,
+    simultaneous: bool = False,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     generator: Generator | None = None,
@@ -81,6 +82,8 @@ def report(
         slices: images of further slices for the table of slices, as for ``per_slice`` of a detector.
         suspicious_labels: result of :func:`torch_ap.retrieval.suspicious_labels` for a measure over queries. The pages
             of classifiers and detectors find their suspicious labels themselves.
+        simultaneous: whether the band of the curve of one ranking contains the whole curve, instead of the precision
+            at each recall level; only for one system.
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
         generator: source of randomness; None for a new one with seed 0, so that results repeat.
@@ -126,6 +129,10 @@ def report(
     if suspicious_labels is not None and not (has_queries and isinstance(suspicious_labels, SuspiciousLabels)):
         rule = "must be a SuspiciousLabels with a measure over queries, or None"
         raise_invalid("suspicious_labels", rule, type(suspicious_labels).__name__)
+    checks.boolean("simultaneous", simultaneous)
+    evaluated: Any = metric
+    if simultaneous and (others or not isinstance(evaluated, ItemAnalyses) or evaluated._settings.inputs.width):
+        raise_invalid("simultaneous", "must be False without the curve of one ranking of one system", simultaneous)
     names = query_names if has_queries else class_names
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)
@@ -146,6 +153,7 @@ def report(
         slices,
         dict(zip(names_of_systems, (metric, *others), strict=True)) if len(others) > 1 else {},
         labels=suspicious_labels,
+        simultaneous=simultaneous,
     )
     content = _content(metric, options, title)
     distributed = torch.distributed

@@ -29,6 +29,7 @@ INTERPOLATED = tuple(x.name for x in _TABLES if "interpolation" in x.settings)
 OF_GROUPS = tuple(
     name for x in _TABLES if x.needs_groups for name in (x.table_name, f"{x.table_name}@k")[not x.is_plain :]
 )
+OF_ONE_RANKING = tuple(x.table_name for x in _TABLES if x.is_single)
 KNOWN = (*(x.table_name for x in _TABLES if x.is_plain), *(f"{x.table_name}@k" for x in _TABLES if x.cut == "k"))
 
 
@@ -70,6 +71,8 @@ def measures_of(
         kind, interpolated = entry.table_name, "interpolation" in entry.settings
         if entry.needs_groups and not grouped:
             raise ValueError(f"measure {short_repr(name)} needs --group: of one ranking it says next to nothing")
+        if entry.is_single and grouped:
+            raise ValueError(f"measure {short_repr(name)} is of one ranking, without --group")
         if classes and not entry.load().is_average_precision:
             raise ValueError(
                 f"measure {short_repr(name)} is of one ranking: of classes there are ap, ap@k, "

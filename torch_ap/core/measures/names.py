@@ -39,6 +39,7 @@ class NamedMeasure:
         in_runs: whether runs have the measure.
         table_name: the name in ``torch-ap score``; "" if tables do not have the measure.
         needs_groups: whether tables have the measure over groups only.
+        is_single: whether tables have the measure of one ranking only.
         is_trec_only: whether only the tie orders of trec_eval define the measure.
         takes_level: whether the lowest relevant grade changes the value.
         is_divided: whether ``denominator`` applies at a rank.
@@ -63,6 +64,7 @@ class NamedMeasure:
     in_runs: bool = True
     table_name: str = ""
     needs_groups: bool = False
+    is_single: bool = False
     is_trec_only: bool = False
     takes_level: bool = True
     is_divided: bool = False
@@ -198,6 +200,7 @@ def rank_of(text: str) -> int | None:
 _AP = "torch_ap.core.measures.convention:Convention"
 _GAIN = "torch_ap.retrieval.measures.gain:NormalizedDCG"
 _RATIO = "torch_ap.retrieval.measures.at_rank:AtRank"
+_RELATIVE = "torch_ap.core.measures.relative:"
 _FIRST = "torch_ap.retrieval.measures.at_rank:FirstHit"
 _JUDGED = "torch_ap.retrieval.measures.judged:"
 _AT_K: dict[str, Any] = {"cut": "k", "is_plain": False}
@@ -234,6 +237,11 @@ def _first_hit(name: str, what: str, *aliases: str, **more: Any) -> NamedMeasure
 def _count(name: str, alias: str, sentence: str, **more: Any) -> NamedMeasure:
     more |= {"aliases": (alias,) if alias else (), "aggregation": "sum", "is_share": False}
     return NamedMeasure(name, sentence=f"The number of {sentence}.", **more)
+
+
+def _relative(name: str, measure: str) -> NamedMeasure:
+    more: dict[str, Any] = {"in_runs": False, "table_name": name, "is_single": True, "is_share": False}
+    return NamedMeasure(name, f"{_RELATIVE}{measure}", **more)
 
 
 def _interpolated(name: str) -> NamedMeasure:
@@ -302,6 +310,8 @@ MEASURES = (
     *map(_interpolated, ("11-point", "11-point-arange", "40-point", "101-point")),
     *map(_interpolated, ("nuscenes", "all-points", "trapezoid", "trapezoid-anchored", "davis-goadrich")),
     *map(_interpolated, ("ultralytics", "ultralytics-8.3")),
+    _relative("normalized_ap", "NormalizedAveragePrecision"),
+    _relative("auprg", "PrecisionRecallGainArea"),
     NamedMeasure(
         "RBP",
         "torch_ap.retrieval.measures.rank_biased:RankBiasedPrecision",
