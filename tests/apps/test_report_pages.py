@@ -58,7 +58,7 @@ def test_tables_sort_search_and_filter(browser, tmp_path):
         ]
 
 
-@each("name", ["binary", "multilabel", "query_map", "coco", "embeddings"])
+@each("name", ["coco", "embeddings"])  # the others are in test_report_sections
 def test_pages_are_accessible_and_fit_a_phone(name, browser, tmp_path):
     path = report(updated(METRICS[name]), tmp_path / "x.html", n_resamples=10)
     for scheme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(21, 24, 29)")):

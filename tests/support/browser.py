@@ -39,7 +39,7 @@ def opened(browser, path, **settings):
     """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
     page, messages = context.new_page(), []
-    page.set_default_timeout(5000)
+    page.set_default_timeout(20_000)  # milliseconds; a busy machine takes several seconds for a page
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
     page.on("request", lambda request: messages.append(request.url) if request.url != url else None)

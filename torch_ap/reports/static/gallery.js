@@ -13,8 +13,11 @@ page.register("gallery", element => {
     }
     legend.after(create("div", {class: "shots", id: "drawing"}));
   }
-  const enlarge = shot => shot.classList.toggle("large");
-  for (const shot of element.querySelectorAll(".shot")) shot.querySelector("svg").addEventListener("click", () => enlarge(shot));
+  const enlargeable = shot => {
+    const drawing = shot.querySelector("svg");
+    page.pressable(drawing, `Enlarge ${drawing.getAttribute("aria-label")}`, () => shot.classList.toggle("large"));
+  };
+  element.querySelectorAll(".shot").forEach(enlargeable);
   const data = document.getElementById("drawings"), further = data ? JSON.parse(data.textContent) : {images: {}};
   const image = key => further.images[key.replace("image-", "")];
   const find = key => document.querySelector(`[data-shows="${CSS.escape(key)}"]`);
@@ -60,7 +63,7 @@ page.register("gallery", element => {
     if (hidden[0] || hidden[1]) list.append(create("li", {}, `not drawn: ${count(hidden[0], "object")}, ${count(hidden[1], "detection")}`));
     shot.append(create("figcaption", {}, create("b", {}, `image ${name}`), create("details", {},
       create("summary", {}, `${count(objects.length, "object")}, ${count(detections.length, "detection")}`), list)));
-    drawing.addEventListener("click", () => enlarge(shot));
+    enlargeable(shot);
     return shot;
   }
 

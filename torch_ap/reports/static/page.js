@@ -16,6 +16,7 @@
  *   page.number(x), page.score(x)               texts of a number and of a threshold
  *   page.table(heads, rows)                     a new table of texts
  *   page.onScheme(redraw)                       calls redraw when light and dark change
+ *   page.pressable(element, label, action)      calls action for a click, Enter and the space bar
  *
  * Any <table class="sortable"> sorts by its heads; from 8 rows on it can be searched and filtered. A column is a column of
  * numbers unless its head has the class "text"; the cells of numbers have `data-value`, or none if undefined.
@@ -33,6 +34,16 @@ const page = (() => {
     }
     element.append(...children);
     return element;
+  }
+
+  function pressable(element, label, action) {
+    for (const [name, value] of Object.entries({role: "button", tabindex: 0, "aria-label": label})) element.setAttribute(name, value);
+    element.addEventListener("click", action);
+    element.addEventListener("keydown", event => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      action();
+    });
   }
 
   const number = x => x == null || Number.isNaN(x) ? "–" : Number.isInteger(x) ? x.toLocaleString("en") :
@@ -127,6 +138,24 @@ const page = (() => {
     }
   }
 
+  /* Show the title of a mark or shape on touch screens, which do not hover: the first tap shows it, the next one opens. */
+  const title = create("div", {class: "tip", role: "status", hidden: true});
+  let isTouch = false, titled;
+  addEventListener("pointerdown", event => { isTouch = event.pointerType === "touch"; }, true);
+  addEventListener("click", event => {
+    const mark = isTouch && event.target.closest(":is(.marks, .shot) :is(g, circle)");
+    const isNew = mark && mark !== titled && mark.querySelector("title");
+    titled = isNew ? mark : undefined;
+    title.hidden = !isNew;
+    if (!isNew) return;
+    event.stopPropagation();
+    document.body.append(title);
+    title.textContent = mark.querySelector("title").textContent;
+    const {left, bottom} = mark.getBoundingClientRect(), room = document.documentElement.clientWidth - title.offsetWidth;
+    title.style.left = `${scrollX + Math.max(0, Math.min(left, room))}px`;
+    title.style.top = `${scrollY + bottom + 4}px`;
+  }, true);
+
   // -- charts
 
   /* Draw a chart that follows the pointer and zooms, and return {mark(points), element}.
@@ -140,7 +169,10 @@ const page = (() => {
    *   marks        [{x, y}] points to draw, which mark(points) replaces
    */
   function chart(parent, options) {
-    const holder = create("div", {class: "chart"}), box = create("div", {class: "tip", hidden: true});
+    const label = `${options.y} over ${options.x}: the arrow keys show the numbers`;
+    const box = create("div", {class: "tip", role: "status", hidden: true});
+    const holder = create("div", {class: "chart", role: "group", tabindex: 0, "aria-label": label, onkeydown: moveCursor,
+      onblur: () => { box.hidden = true; }});
     const palette = ["accent", "second", "third", "fourth"];
     let plot, marks = options.marks || [];
     const zoomBy = factor => {
@@ -182,6 +214,18 @@ const page = (() => {
       box.style.left = toLeft ? "" : `${left + 12}px`;
       box.style.right = toLeft ? `${u.over.clientWidth - left + 12}px` : "";
       box.style.top = `${Math.min(Math.max(top - 20, 0), Math.max(u.over.clientHeight - box.offsetHeight, 0))}px`;
+    }
+
+    /* Move the cursor to the next or the previous value. */
+    function moveCursor(event) {
+      const way = {ArrowLeft: -1, ArrowRight: 1}[event.key], values = xs();
+      if (!way) return;
+      event.preventDefault();
+      const {left} = plot.cursor, {min, max} = plot.scales.x;
+      const now = left == null || left < 0 ? -1 : values.findIndex(x => x >= plot.posToVal(left, "x") - 1e-6 * (max - min));
+      const [first, last] = [values.findIndex(x => x >= min), values.findLastIndex(x => x <= max)];
+      const next = Math.min(Math.max(now < 0 ? (way > 0 ? first : last) : now + way, first), last);
+      plot.setCursor({left: plot.valToPos(values[next], "x"), top: 0});
     }
 
     function drawMarks(u) {
@@ -266,5 +310,5 @@ const page = (() => {
     document.querySelectorAll("[data-opens]").forEach(openable);
   });
 
-  return {chart, color, create, number, onScheme, open, register, score, table};
+  return {chart, color, create, number, onScheme, open, pressable, register, score, table};
 })();
