@@ -9,12 +9,13 @@ from tests.apps.test_reports import ROUNDED, labels, number_in, queries, ranking
 from tests.support.each import each
 from tests.support.oracles_detection import random_scene
 from tests.support.tolerances import REORDERED, SINGLE
-from torch_ap import BinaryAveragePrecision, MeanAveragePrecision, functional, report
+from torch_ap import BinaryAveragePrecision, MeanAveragePrecision, MulticlassAveragePrecision, functional, report
 from torch_ap.cli import main
 from torch_ap.detection import LVISMeanAveragePrecision
 from torch_ap.detection.metrics import compared_numbers
 from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
 from torch_ap.inference import best_of_metrics, compare_decisions, compare_per_query
+from torch_ap.inference.ratios import compare_ratios
 from torch_ap.inference.record import holm
 from torch_ap.inference.resampling import Resampling
 from torch_ap.reports import drawings
@@ -54,7 +55,7 @@ def test_a_classifier_at_its_thresholds(tmp_path):
             values = [float(getattr(x, field)) for x in ends]
             row = rows[f"{rule}: {name}"]
             assert row[:3] == [*(f"{x:.3f}" for x in values), f"{values[0] - values[1]:+.3f}"]
-            assert row[3:5] == [DASH, DASH]
+            assert (row[3:5] == [DASH, DASH]) == ((rule, name) != ("highest F1", "F1"))
             p = float(found.p_value)
             assert row[5] == (r"\< 0.001" if p < 0.001 else f"{p:.2g}")
 
@@ -115,6 +116,38 @@ def updated(preds, target, kind=MeanAveragePrecision):
     metric.warn_on_many_detections = False
     metric.update(preds, target)
     return metric
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_highest_f1_of_two_detectors(tmp_path):
+    preds, target = random_scene(3, images=60)
+    new, old = updated(preds, target), updated([{name: x[::2] for name, x in image.items()} for image in preds], target)
+    row = compared(new, old, tmp_path / "x.md", **FEW)["highest F1: F1"]
+    ends = [float(x.operating_points(per_class=False).f_beta) for x in (new, old)]
+    assert row[:3] == [*(f"{x:.3f}" for x in ends), f"{ends[0] - ends[1]:+.3f}"]
+    sides = []
+    for metric in (new, old):
+        found = metric.per_image(score_threshold=metric.operating_points(per_class=False).threshold.item())
+        sides.append((2.0 * found["tp"], 2.0 * found["tp"] + found["fp"] + found["missed"]))
+    expected = compare_ratios(*sides, confidence_level=0.95)
+    assert row[3:5] == [f"{float(x):+.3f}" for x in (expected.low, expected.high)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_highest_f1_of_classes_and_groups(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    target, groups = torch.randint(0, 3, (90,), generator=generator), torch.arange(90) // 3
+    pair, single = [], []
+    for shift in (1.5, 0.7):
+        scores = torch.randn(90, 3, generator=generator).double() + shift * torch.nn.functional.one_hot(target, 3)
+        pair.append(MulticlassAveragePrecision(3, normalization="none"))
+        pair[-1].update(scores, target)
+        single.append(BinaryAveragePrecision())
+        single[-1].update(scores[:, 0], (target == 0).long(), groups=groups)
+    for metrics in (pair, single):
+        row = compared(*metrics, tmp_path / "x.md", **FEW)["highest F1: F1"]
+        low, difference, high = (float(row[x]) for x in (3, 2, 4))
+        assert low < difference < high
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_ap.core.ranking import segments
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.queries import compare_per_query, pair_values
+from torch_ap.inference.ratios import compare_ratios
 from torch_ap.inference.record import Comparison, GroupComparison
 from torch_ap.inference.selection import best_of_metrics
 from torch_ap.plot.bars import Bar
@@ -111,6 +113,38 @@ def numbers_of(found: Mapping[str, Any], values: tuple[float, float] = (NAN, NAN
     if math.isnan(numbers["difference"]):
         numbers["difference"] = numbers["value_a"] - numbers["value_b"]
     return numbers
+
+
+def f1_difference(
+    sides: Sequence[tuple[Tensor, Tensor]], relevant: Tensor, groups: Tensor | None, options: ReportOptions
+) -> dict[str, Any]:
+    """Return the comparison of the F1 of two systems at one threshold each.
+
+    Args:
+        sides: numbers of true positives and of positive decisions of each item or image, (U,), of both systems.
+        relevant: (U,) numbers of positives.
+        groups: (U,) group of each item or image, or None for independent ones.
+        options: arguments of the report.
+    """
+
+    def total(values: Tensor) -> Tensor:
+        values = segments.as_float64(values)
+        if groups is None:
+            return values
+        group, place = torch.unique(groups, return_inverse=True)
+        return values.new_zeros(len(group)).index_add_(0, place, values)
+
+    a, b = ((total(2 * tp), total(n + relevant)) for tp, n in sides)
+    return numbers_of(compare_ratios(a, b, confidence_level=options.confidence_level).to_dict())
+
+
+def thresholds_text(thresholds: Sequence[Tensor], options: ReportOptions) -> str:
+    """Return the thresholds of the highest F1 of two systems as a sentence."""
+    listed = ", ".join(f"{float(x):.4g} for {name}" for name, x in zip(options.systems, thresholds, strict=False))
+    return (
+        f"The highest F1 is at score ≥ {listed}. The page has no interval for the difference of these thresholds, "
+        "because none is known to cover the place of a maximum. The interval of F1 takes them as fixed."
+    )
 
 
 def difference_table(rows: Mapping[str, Numbers], options: ReportOptions) -> Table:

@@ -15,6 +15,7 @@ from torch_ap.curves import Curve
 from torch_ap.detection.errors.confusion import confusion_counts
 from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
 from torch_ap.detection.errors.loss_per_image import loss_per_image
+from torch_ap.detection.errors.matches_at import counts_of_images
 from torch_ap.detection.errors.operating_points import score_thresholds
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
@@ -34,9 +35,11 @@ from torch_ap.reports.comparisons import (
     ClassDifferences,
     comparison_sections,
     difference_table,
+    f1_difference,
     numbers_of,
     paired_parts,
     reasons_of,
+    thresholds_text,
 )
 from torch_ap.reports.content import (
     FORMS,
@@ -57,7 +60,7 @@ from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.gallery import gallery_sections
 from torch_ap.reports.slices import slice_section, slices_of
-from torch_ap.reports.thresholds import ALL, Cuts, cuts_of_detections
+from torch_ap.reports.thresholds import ALL, HIGHEST_F1, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 _CHANCE_ORDERS = 25  # random orders of scores; their mean has a standard error of 0.0001 for 100 images
@@ -104,7 +107,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         head,
         options,
         "images",
-        lambda: ({}, [*(classes.paired("classes", options) if classes else []), *_paired_images(metrics, options)]),
+        lambda: _further_differences(metrics, classes, options),
         compare=None if is_micro else lambda: first.compare(*others, *how),
     )
     thresholds = metric._settings.thresholds
@@ -197,6 +200,27 @@ def _class_differences(
     )
 
 
+def _further_differences(
+    metrics: Mapping[str, Any], classes: ClassDifferences | None, options: ReportOptions
+) -> tuple[dict[str, dict[str, Any]], list[Part]]:
+    """Return the comparisons at the highest F1 with one threshold for all classes, and parts on classes and images."""
+    parts = [*(classes.paired("classes", options) if classes else []), *_paired_images(metrics, options)]
+    points = [x.operating_points(per_class=False) for x in metrics.values()]
+    thresholds = [x.threshold for x in points]
+    if any(bool(x.isnan()) for x in thresholds):
+        return {}, parts
+    counts = [
+        counts_of_images(metric._matches_at(None, None, {}), threshold)
+        for metric, threshold in zip(metrics.values(), thresholds, strict=True)
+    ]
+    first, *_ = metrics.values()
+    with first._all_ranks():
+        groups = first._known_groups()
+    sides = [(tp, n) for tp, n, _ in counts]
+    rows = {f"{HIGHEST_F1}: F1": f1_difference(sides, counts[0][2], groups, options)}
+    return rows, [thresholds_text(thresholds, options), *parts]
+
+
 def _paired_images(metrics: Mapping[str, Any], options: ReportOptions) -> list[Part]:
     """Return wins, losses and a scatter of the images."""
     one, other = (x.per_image() for x in metrics.values())
@@ -281,6 +305,7 @@ def _error_section(metrics: Mapping[str, Any]) -> Section:
     text = (
         f"At IoU {first.iou_threshold:g}, background up to {first.background_threshold:g}: a cost is what AP would be "
         "higher by without errors of that kind. Costs do not add up: one error often hides another."
+        f"{' Differences of costs have no interval: none was tested.' if others else ''}"
     )
     keys = ["" if kind.startswith("false") else f"kind-{kind}" for kind in _KINDS]  # the last two are sums
     drawing = bars(

@@ -14,17 +14,34 @@ from torch_ap.curves import Curve
 from torch_ap.inference import GroupComparison, compare_decisions
 from torch_ap.plot.bars import IntervalOptions, class_bars
 from torch_ap.reports import cautions
-from torch_ap.reports.comparisons import ClassDifferences, comparison_sections, numbers_of, reasons_of
-from torch_ap.reports.content import FORMS, LOSS, LOSS_TEXT, Cell, Content, Section, loss_shares, sorted_table
+from torch_ap.reports.comparisons import (
+    ClassDifferences,
+    comparison_sections,
+    f1_difference,
+    numbers_of,
+    reasons_of,
+    thresholds_text,
+)
+from torch_ap.reports.content import (
+    FORMS,
+    LOSS,
+    LOSS_TEXT,
+    Cell,
+    Content,
+    Part,
+    Section,
+    loss_shares,
+    sorted_table,
+)
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.labels import MAX_LABELS, labels_section
-from torch_ap.reports.thresholds import RULES, cuts_of_all, cuts_of_curve
+from torch_ap.reports.thresholds import HIGHEST_F1, RULES, curve_of_all, cuts_of_curve
 from torch_ap.retrieval.measures import words
 
 _DECISIONS = (
-    "Each system has its own threshold by each rule. Precision, recall and F1 are compared by a randomization test, "
-    "which has no interval."
+    "Each system has its own threshold by each rule. Precision, recall and F1 of one ranking are compared by a "
+    "randomization test, which has no interval; the highest F1 has one of the delta method."
 )
 
 
@@ -45,22 +62,23 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
     )
     by_system = options.per_system(curves, lambda: _curves(options.other, options.names))
     classes = _class_differences(metric, by_system, options) if options.other is not None and not is_single else None
+
+    def further() -> tuple[dict[str, dict[str, Any]], list[Part]]:
+        rows, remarks = _decision_differences(metric, by_system, options)
+        return rows, [*remarks, *(classes.paired(units[1], options) if classes else [])]
+
     sections = comparison_sections(
         metric,
         head,
         options,
         "items",
-        lambda: (
-            (_decision_differences(metric, by_system, options), [_DECISIONS])
-            if classes is None
-            else ({}, classes.paired(units[1], options))
-        ),
+        further,
     )
     if is_single:
         sections += ranking_sections({name: x for name, (x,) in by_system.items()}, options)
     else:
         caption = f"Average precision of {units[1]}, chance levels as strokes,"
-        cuts = {name: [cuts_of_all(x), *map(cuts_of_curve, x)] for name, x in by_system.items()}
+        cuts = {name: [*map(cuts_of_curve, (curve_of_all(x), *x))] for name, x in by_system.items()}
         metrics = options.per_system(metric, lambda: options.other)
         settings = IntervalOptions(options.confidence_level, options.resampling)
         bars = {name: class_bars(x, options.names, settings) for name, x in metrics.items()}
@@ -93,28 +111,44 @@ def _class_differences(
 
 def _decision_differences(
     metric: ItemAnalyses, by_system: Mapping[str, Sequence[Curve]], options: ReportOptions
-) -> dict[str, dict[str, Any]]:
-    """Return the comparisons of precision, recall and F1, each system at its own threshold by each rule."""
-    curves = [x for (x,) in by_system.values()]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the comparisons of precision, recall and F1, each system at its own thresholds, and remarks."""
+    curves = [x[0] if len(x) == 1 else curve_of_all(x) for x in by_system.values()]
     with metric._all_ranks(), options.other._all_ranks():
         try:
             batches: list[Any] = [x._sample().batch for x in (metric, options.other)]
         except ValueError:  # weighted items, which have no test
-            return {}
-    if None in batches:  # counts of bins
-        return {}
-    is_counted = counted_items(batches[0].target)
-    target, rows = batches[0].target[is_counted] == 1, {}
+            return {}, []
+    if None in batches or batches[0].weights is not None:  # counts of bins, weighted items
+        return {}, []
+    target, rows, remarks = batches[0].target, dict[str, dict[str, Any]](), [_DECISIONS]
+    is_counted, is_positive = counted_items(target), target == 1
+    if metric._settings.inputs.classes:
+        is_counted = is_counted[:, None]
+        is_positive = target[:, None] == torch.arange(batches[0].scores.shape[1], device=target.device)
+    is_positive = is_positive & is_counted
+    is_tested = is_positive.ndim == 1 and batches[0].groups is None  # as one ranking of independent items
     for rule, settings in RULES:
         least = [x.operating_point(**settings).threshold for x in curves]
         if any(bool(x.isnan()) for x in least):
             continue
-        decisions = [segments.comparable(x.scores[is_counted]) >= t for x, t in zip(batches, least, strict=True)]
-        for name, measure in (("precision", "precision"), ("recall", "recall"), ("F1", "f_beta")):
+        first, second = ((segments.comparable(x.scores) >= t) & is_counted for x, t in zip(batches, least, strict=True))
+        for name, measure in (("precision", "precision"), ("recall", "recall"), ("F1", "f_beta")) if is_tested else ():
             how: dict[str, Any] = {"measure": measure, **vars(options.resampling)}
-            found = compare_decisions(decisions[0], decisions[1], target.long(), **how)
+            found = compare_decisions(first[is_counted], second[is_counted], is_positive[is_counted].long(), **how)
             rows[f"{rule}: {name}"] = numbers_of(found.to_dict())
-    return rows
+        if rule == HIGHEST_F1:
+            sides = [(_per_item(x & is_positive), _per_item(x)) for x in (first, second)]
+            f1 = f1_difference(sides, _per_item(is_positive), batches[0].groups, options)
+            name = f"{rule}: F1"
+            rows[name] = f1 | ({"p_value": rows[name]["p_value"]} if is_tested else {})
+            remarks.append(thresholds_text(least, options))
+    return rows, remarks
+
+
+def _per_item(flags: torch.Tensor) -> torch.Tensor:
+    """Return the number of flags of each item."""
+    return flags.flatten(1).sum(1) if flags.ndim > 1 else flags.long()
 
 
 def _curves(metric: Any, names: Any) -> list[Curve]:

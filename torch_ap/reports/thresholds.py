@@ -18,8 +18,9 @@ from torch_ap.reports.estimates import ReportOptions
 
 Array = np.ndarray[Any, Any]
 
+HIGHEST_F1 = "highest F1"
 RULES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("highest F1", {"beta": 1.0}),
+    (HIGHEST_F1, {"beta": 1.0}),
     ("precision ≥ 0.9", {"precision": 0.9}),
     ("recall ≥ 0.9", {"recall": 0.9}),
 )
@@ -63,8 +64,8 @@ def cuts_of_curve(curve: Curve) -> Cuts:
     return Cuts(curve.name, score, hits, items - hits, float(curve.m), float(curve.n))
 
 
-def cuts_of_all(curves: Sequence[Curve]) -> Cuts:
-    """Return the counts of all rankings together at one threshold."""
+def curve_of_all(curves: Sequence[Curve]) -> Curve:
+    """Return the curve of all rankings together at one threshold."""
     score = torch.cat([x.thresholds for x in curves])
     hits, items = (
         torch.cat([ends.diff(prepend=ends[:1] * 0) for ends in column])
@@ -73,7 +74,7 @@ def cuts_of_all(curves: Sequence[Curve]) -> Cuts:
     order = torch.argsort(score, descending=True)
     n, m = (torch.stack([getattr(x, name) for x in curves]).sum() for name in ("n", "m"))
     hits, items = (x[order].cumsum(0) for x in (hits, items))
-    return cuts_of_curve(Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL))
+    return Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL)
 
 
 def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str], *, is_slice: bool = False) -> list[Cuts]:

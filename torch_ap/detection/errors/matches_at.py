@@ -186,6 +186,23 @@ def counts_per_image(items: Items, hits: Any, kept: Any) -> ImageCounts:
     return ImageCounts(arrays.below(cell, starts), *map(segments.as_float64, counts))
 
 
+def counts_of_images(at: MatchesAt, threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the (B,) true positives, detections with at least the score, and ground truths of each image.
+
+    Args:
+        at: the matches.
+        threshold: 0-d, the least score for all classes.
+    """
+    items, matches = at.items(per_class=False), at.matches
+    ends = items.ends(native(segments.comparable(threshold)))
+    group = native(matches.ranked.group) // matches.categories
+    truths = arrays.take(native(matches.truth_group), items.truths) // matches.categories
+    images = len(at.columns["detections_per_image"])
+    found = items.hits[items.hits_before(ends)], items.before(ends)
+    tp, n = (segments.count(arrays.take(group, x), images) for x in found)
+    return arrays.tensor(tp), arrays.tensor(n), arrays.tensor(segments.count(truths, images))
+
+
 def _cells(n: Any, hit: Any, m: Any, many: int) -> tuple[Any, ...]:
     """Return the (X,) non-empty cells, ascending, with their true positives, detections and ground truths.
 
