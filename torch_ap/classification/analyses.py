@@ -51,12 +51,11 @@ class ItemAnalyses:
         """Return the curve of each ranking, for all processes."""
         with self._all_ranks():
             self._raise_broken()
-            settings, curve, batch, _ = self._ranked_items()
-            if batch is not None:
-                rankings, values = settings.curve(batch, keep_all_groups=True), None
-            else:
+            settings, rankings, batch, _ = self._ranked_items(keep_all_groups=True)
+            values = None
+            if batch is None:
+                values = settings.each(rankings)
                 rankings = settings.curve_of_bins(self._binned(), score=self._lower_ends())
-                values = settings.each(curve)
             if rankings.weighted:
                 settings.validate_weights()
         if settings.single and class_names is not None:
@@ -132,8 +131,9 @@ class EvaluatedItems(Evaluation, ItemAnalyses):
     def _raise_broken(self) -> None:
         """Return: invalid values have raised."""
 
-    def _ranked_items(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
-        return self._settings, self._rankings, self._items, self._items.scores.dtype
+    def _ranked_items(self, *, keep_all_groups: bool = False) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
+        rankings = self._settings.curve(self._items, keep_all_groups=True) if keep_all_groups else self._rankings
+        return self._settings, rankings, self._items, self._items.scores.dtype
 
     def _dtype_of_result(self, scores: torch.dtype) -> torch.dtype:
         del scores

@@ -402,8 +402,12 @@ class ItemState(RankingMetric):
             warn_of_two_bins(inputs, counts) if in_bins and counts is not None else warn_of_two_scores(inputs, *items)
         )
 
-    def _ranked_items(self) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
-        """Return the settings of the value, the rankings, their items (None for counts) and the dtype of the scores."""
+    def _ranked_items(self, *, keep_all_groups: bool = False) -> tuple[APSettings, HitCurve, Batch | None, torch.dtype]:
+        """Return the settings of the value, the rankings, their items (None for counts) and the dtype of the scores.
+
+        Args:
+            keep_all_groups: whether rankings of items contain the tie groups without hits.
+        """
         settings = self._settings
         self._warn_of_two_scores()
         if self._exchanged is not None:
@@ -411,7 +415,8 @@ class ItemState(RankingMetric):
         if settings.bins is None or (settings.adaptive and not bool(adaptive.has_bins(self.sketch))):
             batch, dtype = self._batch(), torch.float32
             exact = settings if settings.bins is None else settings.exact
-            return exact, exact.curve(batch), batch, batch.scores.dtype if settings.bins is None else dtype
+            curve = exact.curve(batch, keep_all_groups=keep_all_groups)
+            return exact, curve, batch, batch.scores.dtype if settings.bins is None else dtype
         return settings, settings.curve_of_bins(self._binned()), None, torch.float32
 
 

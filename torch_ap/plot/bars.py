@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,12 +140,25 @@ def _systems(curves: Curves, class_names: ClassNames, options: IntervalOptions |
     return {"": {name: bar for name, bars in systems.items() for bar in bars.values()}}
 
 
-def class_bars(source: Curves, class_names: ClassNames, options: IntervalOptions | None) -> dict[str, Bar]:
-    """Return the bars of one system by class name."""
+def class_bars(
+    source: Curves, class_names: ClassNames, options: IntervalOptions | None, known: Sequence[Curve] | None = None
+) -> dict[str, Bar]:
+    """Return the bars of one system by class name.
+
+    Args:
+        source: metric or curves of the system.
+        class_names: names of the classes, or None.
+        options: options of the intervals; None for none.
+        known: curves of the metric; None to compute them.
+    """
     if isinstance(source, DetectionAnalyses):
         bars = _detector_bars(source, class_names, options)
     else:
-        curves, independent = curves_of(source, class_names), isinstance(source, ItemAnalyses)
+        independent = isinstance(source, ItemAnalyses)
+        if known is None:
+            curves = curves_of(source, class_names)
+        else:
+            curves = [replace(x, name=with_kind(source, x.name)) for x in known]
         has_several = len(curves) > 1
         bars = [(x.name or f"{place}" * has_several, _bar(x, options, independent)) for place, x in enumerate(curves)]
     duplicates = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]

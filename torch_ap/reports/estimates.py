@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -130,6 +131,7 @@ def headline(
         changes: fields of the sample to replace.
     """
 
+    @cache
     def sample() -> Sample:
         sample: Sample = replace(metric._sample(), **changes)
         return sample

@@ -81,7 +81,7 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
         cuts = {name: [*map(cuts_of_curve, (curve_of_all(x), *x))] for name, x in by_system.items()}
         metrics = options.per_system(metric, lambda: options.other)
         settings = IntervalOptions(options.confidence_level, options.resampling)
-        bars = {name: class_bars(x, options.names, settings) for name, x in metrics.items()}
+        bars = {name: class_bars(x, options.names, settings, by_system[name]) for name, x in metrics.items()}
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
         sections.append(_class_table(metric, options, curves, units, classes))
     sections += _label_section(metric, [x.name for x in curves] if has_classes and not is_single else None)
