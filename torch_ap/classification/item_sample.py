@@ -357,11 +357,7 @@ def confidence_interval(
 
 
 def noisy_interval(
-    self: Any,
-    *,
-    false_positive_rate: float = 0.0,
-    false_negative_rate: float = 0.0,
-    confidence_level: float = 0.95,
+    self: Any, *, false_positive_rate: float = 0.0, false_negative_rate: float = 0.0, confidence_level: float = 0.95
 ) -> Interval:
     """Return the AP of the true labels, from targets that were flipped with known rates, with its interval.
 

@@ -17,11 +17,27 @@ from torch_ap.engines.jobs import ColumnNames, Job, decode, encode, sorted_names
 
 
 @dataclass(frozen=True)
-class ItemJob:
-    """A metric of classification with all rows; one per group if there is a column of groups."""
+class _MetricJob:
+    """Base of jobs whose results are states of a metric by name.
 
-    metric: ItemMetric
+    Attributes:
+        metric: the metric, without a state.
+        columns: names of the columns.
+    """
+
+    metric: Any
     columns: ColumnNames
+
+    def merge(self, first: bytes, second: bytes) -> bytes:
+        """Merge the states with the same name."""
+        parts = [decode(x)[0] for x in (first, second)]
+        named = {name: [x[name] for x in parts if name in x] for part in parts for name in part}
+        load = self.metric.from_bytes
+        return encode({name: x[0] if len(x) == 1 else merge(map(load, x)).to_bytes() for name, x in named.items()})
+
+
+class ItemJob(_MetricJob):
+    """A metric of classification with all rows; one per group if there is a column of groups."""
 
     def partial(self, batches: Iterable[Any], partition: str) -> bytes:
         """Return the states of the metrics of a partition by group."""
@@ -36,22 +52,14 @@ class ItemJob:
                 _update(metrics[name], [x[rows] for x in values], partition, (first + rows).tolist())
         return encode({name: metric.to_bytes() for name, metric in metrics.items()})
 
-    def merge(self, first: bytes, second: bytes) -> bytes:
-        """Merge the states of each group."""
-        return _merge_states(self.metric, first, second)
-
     def finish(self, data: bytes) -> Any:
         """Return the metric, or the metrics by group."""
         metrics = {name: self.metric.from_bytes(state) for name, state in decode(data)[0].items()}
         return metrics[""] if self.columns.group is None else {name: metrics[name] for name in sorted_names(metrics)}
 
 
-@dataclass(frozen=True)
-class ImageJob:
+class ImageJob(_MetricJob):
     """A detection metric with all images, one per row, in two columns of structs."""
-
-    metric: ImageState
-    columns: ColumnNames
 
     def partial(self, batches: Iterable[Any], partition: str) -> bytes:
         """Return the state of the images of a partition."""
@@ -62,10 +70,6 @@ class ImageJob:
                 _update(metric, images, partition, range(first, first + len(images[0])))
             first += len(images[0])
         return encode({"": metric.to_bytes()})
-
-    def merge(self, first: bytes, second: bytes) -> bytes:
-        """Merge the states."""
-        return _merge_states(self.metric, first, second)
 
     def finish(self, data: bytes) -> Any:
         """Return the metric."""
@@ -86,17 +90,6 @@ def _update(metric: Any, columns: Sequence[Any], partition: str, rows: Sequence[
             except (TypeError, ValueError):
                 invalid = middle
         raise type(error)(f"{partition}, row {rows[valid]}: {error}") from None
-
-
-def _merge_states(metric: Any, *data: bytes) -> bytes:
-    first, second = (decode(x)[0] for x in data)
-    pairs = {name: [x[name] for x in (first, second) if name in x] for name in (*first, *second)}
-    return encode(
-        {
-            name: states[0] if len(states) == 1 else merge(map(metric.from_bytes, states)).to_bytes()
-            for name, states in pairs.items()
-        }
-    )
 
 
 def _rows_of_groups(group: Tensor, names: Sequence[str]) -> dict[str, Tensor]:

@@ -62,8 +62,16 @@ class ExactRanking:
         return self.settings.averaged(each, curve, self.dtype or default)
 
 
+class _AppendingJob:
+    """Base of jobs whose results are the frames of all partitions."""
+
+    def merge(self, first: bytes, second: bytes) -> bytes:
+        """Concatenate the frames."""
+        return first + second
+
+
 @dataclass(frozen=True)
-class CountJob:
+class CountJob(_AppendingJob):
     """First pass: the counts of each range of scores, after which the ranges are in order."""
 
     def partial(self, batches: Iterable[Any], partition: str) -> bytes:  # noqa: ARG002 - the rows are valid
@@ -73,17 +81,13 @@ class CountJob:
             return b""
         return encode({str(scores.dtype)[len("torch.") :]: json.dumps(ranges.count_range(scores, hits)).encode()})
 
-    def merge(self, first: bytes, second: bytes) -> bytes:
-        """Concatenate the counts."""
-        return first + second
-
     def finish(self, data: bytes) -> list[RankedRange]:
         """Return the ranges by descending score."""
         return ranges.rank_ranges([RangeCounts(*json.loads(x)) for frame in decode(data) for x in frame.values()])
 
 
 @dataclass(frozen=True)
-class SumJob:
+class SumJob(_AppendingJob):
     """Second pass: the part of the sum over hits of each range."""
 
     ranked: Sequence[RankedRange]
@@ -97,10 +101,6 @@ class SumJob:
         piece = ranges.sum_range(scores, hits, self.ranked, self.convention)
         return encode({f"{piece.first} {piece.length}": piece.sums.tobytes(), "rest": piece.rest.tobytes()})
 
-    def merge(self, first: bytes, second: bytes) -> bytes:
-        """Concatenate the parts."""
-        return first + second
-
     def finish(self, data: bytes) -> list[Piece]:
         """Return the parts in any order."""
         pieces = []
@@ -112,7 +112,7 @@ class SumJob:
 
 
 @dataclass(frozen=True)
-class QueryJob:
+class QueryJob(_AppendingJob):
     """Measures of queries, each of which is in one partition.
 
     Attributes:
@@ -141,10 +141,6 @@ class QueryJob:
                 metric.update(columns.preds, columns.target, indexes=columns.group)
             values[name] = metric.per_query()[1].to(torch.float64).numpy().tobytes()
         return encode(values)
-
-    def merge(self, first: bytes, second: bytes) -> bytes:
-        """Concatenate the values."""
-        return first + second
 
     def finish(self, data: bytes) -> Evaluation:
         """Return the values of all queries, sorted by name, and their means."""

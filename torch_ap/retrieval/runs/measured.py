@@ -175,7 +175,8 @@ def measure_nested(qrels: NestedQrels, run: Nested, rules: Rules) -> Measured | 
     missing, unjudged = [x for x in qrels.source if not run.get(x)], len(run.keys() - qrels.source.keys())
     first_scores = list(next(iter(run.values())).values())
     measured = _measure_levels(judge_at, rules, "", missing, unjudged, first_scores)[0]
-    mixed = {x: 0 for of_view in documents.values() for x, tied in of_view.tied.items() if any(map(_differ, tied))}
+    tied = [x for of_view in documents.values() for x in of_view.tied.items()]
+    mixed = {query: 0 for query, groups in tied if any(min(grades) < max(grades) for grades in groups)}
     if not mixed or not rules.with_orders:
         return measured
     few_qrels, few_run = ({query: listed[query] for query in mixed} for listed in (qrels.source, run))
@@ -187,10 +188,6 @@ def measure_nested(qrels: NestedQrels, run: Nested, rules: Rules) -> Measured | 
             for rule, results in few.by_order.items()
         },
     )
-
-
-def _differ(grades: Sequence[int]) -> bool:
-    return min(grades) < max(grades)
 
 
 def _measure_levels(
