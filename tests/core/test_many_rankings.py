@@ -209,6 +209,22 @@ def test_buckets_of_any_scores(dtype, monkeypatch, generator):
                 assert same(long_rankings.from_columns(table.t(), relevant.t()), expected), (name, buckets)
 
 
+def test_columns_of_float32_with_many_hits_are_longer():
+    """From 2^13 items columns are counted alone, with many hits in float32 from 2^16."""
+    many, few = torch.ones(1 << 13, 3, dtype=torch.bool), torch.zeros(1 << 13, 3, dtype=torch.uint8)
+    for dtype, relevant, is_long in (
+        (torch.float32, many, False),
+        (torch.float32, few, True),
+        (torch.float32, torch.zeros(1 << 13, dtype=torch.int64), False),  # class ids of 3 classes
+        (torch.float16, many, True),
+        (torch.float64, many[: 1 << 11], True),
+    ):
+        scores = torch.zeros(relevant.shape[0], 3, dtype=dtype)
+        assert long_rankings.are_long(scores, relevant) == is_long, (dtype, relevant.shape)
+    for size, is_long in (((1 << 16) - 1, False), (1 << 16, True)):
+        assert long_rankings.are_long(torch.zeros(size, 1), torch.ones(size, 1, dtype=torch.bool)) == is_long
+
+
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_long_columns_by_each_algorithm(dtype, share, monkeypatch, generator):

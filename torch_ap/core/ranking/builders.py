@@ -231,7 +231,7 @@ def from_columns(
     """
     items, columns = scores.shape
     simple = weight is None and not keep_all_groups and scores.is_cpu
-    if simple and columns and long_rankings.are_long(scores):
+    if simple and columns and long_rankings.are_long(scores, relevant):
         return long_rankings.from_columns(scores, relevant)
     width = max(1, ITEMS_A_BLOCK // max(items, 1))
     blocks = []

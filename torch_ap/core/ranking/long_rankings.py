@@ -23,6 +23,7 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.core.ranking.tie_groups import Groups
 
 _LONG, _LONG_WIDE = 1 << 13, 1 << 11  # items from which a ranking is counted alone; for scores wider than 32 bits
+_LONG_PACKED = 1 << 16  # for float32 with many hits; shorter columns are sorted faster in tables
 _FEW_HITS = 1 / 10  # share of hits up to which buckets are faster than sorts
 _MIN_BUCKETS, _MAX_BUCKETS = 1 << 12, 1 << 16  # powers of two; more buckets leave the cache
 _BUCKETS_A_HIT = 64
@@ -30,9 +31,15 @@ _MAX_LEVELS, _LEVELS_AN_ITEM = 1 << 16, 4
 _SAMPLE = 1 << 10  # scores that determine the scale of the buckets
 
 
-def are_long(scores: Tensor) -> bool:
-    """Return whether the columns of scores are counted one by one."""
-    return scores.shape[0] >= (_LONG if scores.element_size() <= order.KEYED_BYTES else _LONG_WIDE)
+def are_long(scores: Tensor, relevant: Tensor) -> bool:
+    """Return whether columns are counted one by one; the arguments are those of :func:`from_columns`."""
+    items, columns = scores.shape
+    if scores.element_size() > order.KEYED_BYTES:
+        return items >= _LONG_WIDE
+    if scores.dtype is not torch.float32 or not _LONG <= items < _LONG_PACKED:
+        return items >= _LONG
+    hits = items if relevant.ndim == 1 else np.count_nonzero(order.as_flags(relevant).numpy())
+    return bool(hits <= items * columns * _FEW_HITS)
 
 
 def is_bucketed(table: Array, hits: int) -> bool:
