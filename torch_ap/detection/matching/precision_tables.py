@@ -34,12 +34,12 @@ class PrecisionTable(NamedTuple):
     Attributes:
         precision: (T, R, K') float64, the highest tp / (fp + tp + 2^-52) at any recall of at least the level, 0 after
             the last hit.
-        hits: (T, K') int32, true positives.
+        recall: (T, K') float64, of all detections.
         scores: (T, R, K') float64, the score of the first pair that reaches a level, -inf without one; only on request.
     """
 
     precision: Tensor
-    hits: Tensor
+    recall: Tensor
     scores: Tensor | None = None
 
 
@@ -87,7 +87,8 @@ def precision_tables(
     for table in tables:
         kept = table[:, 1:] if are_ascending else table.index_select(1, arrays.tensor(places.argsort() + 1))
         columns.append(kept.split_with_sizes(size, 2))
-    columns.insert(1, hits.split_with_sizes(size, 1))
+    recall = arrays.tensor(segments.as_float64(native(hits)) / segments.as_float64(relevant[present]))
+    columns.insert(1, recall.split_with_sizes(size, 1))
     return [PrecisionTable(*parts) for parts in zip(*columns, strict=True)]
 
 

@@ -306,13 +306,10 @@ class CocoNumbers:
     @arrays.quiet
     def recall(self, area: int, limit: int) -> Tensor:
         """Return the recall of all detections: (T, K) float64, -1 for categories without ground truths."""
-        m = native(self.matches.relevant)[area]
         if (table := self._results.get(("table", area, limit))) is not None:
-            hits = table.hits
-            if hits.shape[1] < len(m):
-                hits = table.hits.new_zeros(self.shape)
-                native(hits)[:, m > 0] = native(table.hits)
-        elif ("curve", area, limit) in self._results:
+            return self._with_absent(table.recall[:, None], area)[:, 0]
+        m = native(self.matches.relevant)[area]
+        if ("curve", area, limit) in self._results:
             hits = self.curve(area, limit).offsets.diff().reshape(self.shape)
         else:
             hits = self.matches.hits(area, self.settings.limits[limit])
@@ -370,7 +367,9 @@ class CocoNumbers:
         settings require one mean over levels and categories.
         """
         if self.settings.by_levels and self._shares is None:
-            return self.tables([area], self._last)[0].precision
+            table = self._results.get(("table", area, self._last)) or self.tables([area], self._last)[0]
+            precision: Tensor = table.precision
+            return precision
         if self.settings.by_levels:
             return self.precision(area, self._last)
 
@@ -389,12 +388,12 @@ class CocoNumbers:
             return self.recall(area, limit)
         if limit != self._last and self.settings.limits[limit] > self._last_place:
             limit = self._last
-        m, table = native(self.matches.relevant)[area], self._results.get(("table", area, limit))
+        if (table := self._results.get(("table", area, limit))) is not None:
+            recall: Tensor = table.recall
+            return recall
+        m = native(self.matches.relevant)[area]
         present = m > 0
-        if table is None:
-            hits = native(self.matches.hits(area, self.settings.limits[limit]))[:, present]
-        else:
-            hits = native(table.hits)
+        hits = native(self.matches.hits(area, self.settings.limits[limit]))[:, present]
         return arrays.tensor(segments.as_float64(hits) / segments.as_float64(m[present]))
 
     @cached_property
