@@ -81,8 +81,8 @@ def test_classes_of_two_classifiers(tmp_path):
         assert rows[str(column)][2:7] == [*numbers, f"{p:.2g}"]
     gaps = torch.stack([x.difference for x in each_class])
     significant = adjusted < 0.05
-    assert rows["new ahead"] == [str(int((gaps > 0).sum())), str(int((significant & (gaps > 0)).sum()))]
-    assert rows["old ahead"] == [str(int((gaps < 0).sum())), str(int((significant & (gaps < 0)).sum()))]
+    assert rows["ahead: new"] == [str(int((gaps > 0).sum())), str(int((significant & (gaps > 0)).sum()))]
+    assert rows["ahead: old"] == [str(int((gaps < 0).sum())), str(int((significant & (gaps < 0)).sum()))]
     page = report(new, tmp_path / "x.html", other=old, system_names=("new", "old")).read_text()
     values = [(str(k), round(float(x.value_a), 3), round(float(x.value_b), 3)) for k, x in enumerate(each_class)]
     assert sorted(points(page)) == values
@@ -102,7 +102,7 @@ def test_queries_of_two_runs(tmp_path):
         row = rows[f"precision at recall {level / 10:.1f}"]
         assert row[:2] == [f"{float(x.interpolated_precision[level]):.3f}" for x in curves]
     a, b = (x.per_query()[1] for x in (new, old))
-    assert rows["new ahead"] == [str(int((a > b).sum()))]
+    assert rows["ahead: new"] == [str(int((a > b).sum()))]
     page = report(new, tmp_path / "x.html", other=old, system_names=("new", "old")).read_text()
     found = {int(name): values for name, *values in points(page)}
     expected = enumerate(zip(a.tolist(), b.tolist(), strict=True))

@@ -241,7 +241,7 @@ def paired_parts(
     gap = pair_values(a, b).gap
     counts = [int(x.sum()) for x in (gap > 0, gap < 0, gap == 0)]
     first, second = options.systems[:2]
-    head, columns = ["result", units], [[f"{first} ahead", f"{second} ahead", "equal"], counts]
+    head, columns = ["result", units], [[f"ahead: {first}", f"ahead: {second}", "equal"], counts]
     if adjusted is None:
         p = compare_per_query(a, b, method="sign").p_value
         text = f"The sign test of all {units} has p {_p_text(float(p))}; it ignores how large a difference is."
