@@ -120,8 +120,7 @@ def _straight_ends(curve: Curve) -> Line:
         levels, heights = interpolation.ultralytics_precision(ranking, to_end=name == "ultralytics-8.3")
         return Line(array(levels), array(heights[0])) if float(m) > 0 else Line(np.empty(0), np.empty(0))
     steps = torch.linspace(0, 1, _CURVE_STEPS if name == "davis-goadrich" else 2, dtype=torch.float64)
-    counts = (ranking.hits_above, ranking.hits, ranking.items_above, ranking.items)
-    hits_above, hits, above, items = (segments.as_float64(x)[:, None] for x in counts)
+    hits, items, hits_above, above = (x[:, None] for x in ranking.float_counts)
     recall = (hits_above + steps * hits) / m
     if name == "davis-goadrich":
         precision = (hits_above + steps * hits) / (above + steps * items)
@@ -144,8 +143,7 @@ def _terms(curve: Curve) -> tuple[Tensor, Tensor]:
         return gain[is_term], height[is_term]
     if k is None:
         return segments.as_float64(ranking.hits), ranking.precision
-    counts = (ranking.hits, ranking.items, ranking.hits_above, ranking.items_above)
-    hits, items, hits_above, items_above = (segments.as_float64(x) for x in counts)
+    hits, items, hits_above, items_above = ranking.float_counts
     places = places_within(items, items_above, k)
     gain = hits * (places / items)
     is_term = gain > 0
@@ -167,8 +165,6 @@ def _expected_terms(ranking: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
     sizes = ranking.items
     group = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
     place = torch.arange(1, len(group) + 1, device=sizes.device) - (sizes.cumsum(0) - sizes)[group]
-    hits, items, hits_above, items_above = (
-        segments.as_float64(x)[group] for x in (ranking.hits, sizes, ranking.hits_above, ranking.items_above)
-    )
+    hits, items, hits_above, items_above = (x[group] for x in ranking.float_counts)
     above = hits_above + (place - 1) * ((hits - 1) / (items - 1).clamp(min=1))
     return hits / items, (above + 1) / (items_above + place), items_above + place

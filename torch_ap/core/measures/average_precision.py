@@ -137,9 +137,7 @@ def places_within(items: Any, above: Any, k: Any) -> Any:
 
 def _groups(curve: Any, k: Any) -> Groups:
     """Return r, g, h0, t0 and L of each entry, as floats."""
-    hits, items, hits_above, items_above = (
-        segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
-    )
+    hits, items, hits_above, items_above = curve.float_counts
     places = items if k is None else places_within(items, items_above, k)
     return hits, items, hits_above, items_above, places
 

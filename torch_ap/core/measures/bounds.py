@@ -71,9 +71,7 @@ def _sums(curve: HitCurve, ties: str, k: Any) -> Tensor:
 
 
 def _most_of_groups(curve: HitCurve, k: Any) -> Tensor:
-    hits, items, hits_above, above = (
-        segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above)
-    )
+    hits, items, hits_above, above = curve.float_counts
     if k is not None:
         hits = torch.minimum(hits, places_within(items, above, k))
     return torch.where(hits > 0, hits * (hits_above + hits) / (above + hits), 0)

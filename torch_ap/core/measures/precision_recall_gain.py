@@ -27,7 +27,7 @@ def precision_recall_gain_area(curve: HitCurve) -> Tensor:
     Args:
         curve: S rankings, weighted or not, with a threshold per tie group.
     """
-    hits, items, h, t = (segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above))
+    hits, items, h, t = curve.float_counts
     n, m = (segments.each_entry(segments.as_float64(x), curve.offsets) for x in (curve.n, curve.m))
     # the part of each tie group below recall m / n is left out
     part = torch.where(hits > 0, (m * (m / n) - h) / hits, 1.0).clamp(0, 1)

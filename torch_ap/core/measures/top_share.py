@@ -65,8 +65,7 @@ def precision_at_recall(curve: HitCurve, levels: Tensor) -> Tensor:
     Returns:
         (S, L) float64; 0 at levels that the ranking does not reach.
     """
-    columns = (segments.as_float64(x) for x in (curve.hits, curve.items, curve.hits_above, curve.items_above))
-    hits, items, h, t = (x.reshape(len(curve.m), -1) for x in columns)
+    hits, items, h, t = (x.reshape(len(curve.m), -1) for x in curve.float_counts)
     m, end = segments.as_float64(curve.m)[:, None], h + hits
     wanted = m * segments.as_float64(levels)
     reached = wanted * (1 - _ROUNDING)

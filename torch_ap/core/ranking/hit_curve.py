@@ -144,6 +144,12 @@ class HitCurve:
         return segments.as_float64(self.cumulative_hits) / segments.as_float64(self.cumulative_items)
 
     @property
+    def float_counts(self) -> tuple[Any, Any, Any, Any]:
+        """The columns ``hits``, ``items``, ``hits_above`` and ``items_above``, (E,) float64."""
+        hits, items = segments.as_float64(self.hits), segments.as_float64(self.items)
+        return hits, items, segments.as_float64(self.hits_above), segments.as_float64(self.items_above)
+
+    @property
     def hits_seen(self) -> Tensor:
         """The hits of all entries, (S,); less than ``m`` if relevant items were not retrieved."""
         return self.seen if self.seen is not None else self.total(self.hits)
