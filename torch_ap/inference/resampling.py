@@ -93,14 +93,17 @@ class Resampling:
         values = [x for span in self.batches(width) for x in rows(statistic, generators(seed, span), size)]
         return torch.tensor(values, dtype=torch.float64)
 
-    def map_tasks(self, work: "Callable[[list[np.random.Generator]], Any]", size: int) -> list[Any]:
+    def map_tasks(
+        self, work: "Callable[[list[np.random.Generator]], Any]", size: int, most_numbers: int = _NUMBERS_PER_TASK
+    ) -> list[Any]:
         """Return ``work(rngs)`` for tasks of several resamples each, which run on CPU threads.
 
         Args:
             work: function of the generators of some resamples; its result must not depend on the division into tasks.
             size: approximate count of numbers that one resample stores.
+            most_numbers: count of numbers that one task stores, unless one resample stores more.
         """
-        seed, most = self.seed(), max(1, _NUMBERS_PER_TASK // max(size, 1))
+        seed, most = self.seed(), max(1, most_numbers // max(size, 1))
         results: list[Any] = []
         for span in self.batches(size):
             tasks = [generators(seed, span[first : first + most]) for first in range(0, len(span), most)]

@@ -25,6 +25,7 @@ Statistic: TypeAlias = Callable[[ResampledRankings, Tensor], Tensor]
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 _NO_SPREAD = "all resamples have the same value, which says nothing of its spread"
 _NUMBERS_PER_STEP = 1 << 23  # of the weights of groups in one step
+_NUMBERS_PER_TASK = 1 << 21  # below, the calls of few images take longer than the numbers
 # below these numbers of images, intervals cover too little (benchmarks.coverage)
 _MIN_IMAGES = 10  # of a class, or of a comparison, whose coverage was measured from 50 images on
 _MIN_IMAGES_OF_MEAN = 50
@@ -63,7 +64,7 @@ def image_replicates(
         def resampled_means(rngs: list[np.random.Generator]) -> Tensor:
             return means(torch.from_numpy(np.stack([multinomial(rng, equal, images) for rng in rngs])))
 
-        return torch.cat(resampling.map_tasks(resampled_means, size))
+        return torch.cat(resampling.map_tasks(resampled_means, size, _NUMBERS_PER_TASK))
     width = max(size_of(ranked, interpolation) for ranked in systems)
     generator, ones = resampling.generator_on(device), torch.ones(images, dtype=torch.int64, device=device)
 
