@@ -311,6 +311,8 @@ def test_invalid_input_raises_before_writing(tmp_path, monkeypatch):
     for arguments, kind, match in (
         ({"metric": BinaryAveragePrecision()}, ValueError, "`metric` must have been updated"),
         ({"metric": object()}, TypeError, "`metric` must be a metric of torch_ap.*object"),
+        ({"metric": []}, ValueError, "`metrics` must contain at least two metrics, got 0"),
+        ({"metric": [ranking(), "x"]}, TypeError, "`metric` must be a metric of torch_ap.*str"),
         ({"other": queries()}, TypeError, "`other` must be a BinaryAveragePrecision.*RetrievalMAP"),
         ({"other": BinaryAveragePrecision()}, ValueError, "`other` must have been updated"),
         ({"other": ranking(ties="optimistic")}, ValueError, "`other` must have the same settings"),

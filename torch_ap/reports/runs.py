@@ -29,8 +29,9 @@ def metrics_of(run: Any) -> list[Any]:
 def content_of(run: Any, options: ReportOptions) -> Content:
     """Return the content of the report."""
     level = options.confidence_level
-    if metrics := metrics_of(run):
-        found, first = best_of_metrics(run, confidence_level=level, **vars(options.resampling)), metrics[0]
+    if isinstance(run, Mapping | list | tuple):
+        found = best_of_metrics(run, confidence_level=level, **vars(options.resampling))
+        first = metrics_of(run)[0]
     else:
         found, first = run.best(confidence_level=level), run.metric
     measure, has_interval = _measure_name(first), float(found.low) == float(found.low)
