@@ -105,9 +105,13 @@ def test_chance_of_one_ranking_and_of_groups(table, run):
     words = ("--group", "group", "-m", "map@5", "--chance-test", "--n-resamples", "99", "--json")
     grouped = measures(run(*BINARY, *words))["map@5"]
     assert grouped["p_chance"] == pytest.approx(float(metric.chance_test(n_resamples=99).p_value))
-    clustered = measures(run(*BINARY, "--cluster", "cluster", "--chance-test", "--json"))["ap"]
-    wanted = inference.chance_test(preds, target, groups=table["cluster"])
-    assert clustered["p_chance"] == pytest.approx(float(wanted.p_value))
+    words = ("-m", "ap", "-m", "ap@60", "--cluster", "cluster", "--chance-test", "--json")
+    clustered, ids = measures(run(*BINARY, *words)), table["cluster"]
+    for name, wanted in (
+        ("ap", inference.chance_test(preds, target, groups=ids)),
+        ("ap@60", inference.chance_test_of_queries(preds, target, top_k=60, ties="grouped", groups=ids)),
+    ):
+        assert clustered[name]["p_chance"] == pytest.approx(float(wanted.p_value))
     text = run(*BINARY, "--interval", "--chance-test").out
     assert "chance  sd of chance  p (chance)" in text
 

@@ -18,6 +18,7 @@ from torch_ap.core.measures import top_share
 from torch_ap.core.ranking.builders import from_scores
 from torch_ap.inference import (
     average_precision_at_k_interval,
+    chance_test_of_queries,
     compare_rankings_at_k,
     groups_at_k,
     precision_at_k_interval,
@@ -26,6 +27,7 @@ from torch_ap.inference import (
 from torch_ap.inference.comparison_at_k import TopSettings
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.groups_at_k import values_without_groups_at_k
+from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.resampling import Resampling
 
 
@@ -166,6 +168,65 @@ def test_comparison_follows_from_explicit_deletion(options):
     assert (found.low > 0 or found.high < 0) == (found.p_value < 0.05)
     back = compare_rankings_at_k(b, a, target, 60, groups=ids, method="jackknife", **options)
     assert float(back.p_value) == pytest.approx(float(found.p_value))
+
+
+def chance_at_share(n, m, share, denominator):
+    """Return the mean of AP at a share of the items, with the sum of precisions on a line between two ranks."""
+    sums = [0.0, *(float(random_average_precision(n, m, k, denominator="relevant").mean) * m for k in range(1, n + 1))]
+    return float(np.interp(share * n, range(n + 1), sums)) / (min(m, share * n) if denominator == "min" else m)
+
+
+@each("denominator", ("min", "relevant"))
+def test_chance_test_follows_from_explicit_deletion(denominator):
+    scores, target = ranked(90, 0.3, 0.4)
+    ids = torch.arange(90) // 6
+    options = {"top_k": 31, "denominator": denominator}
+    found = chance_test_of_queries(scores, target, **options, ties="grouped", groups=ids)
+    plain = chance_test_of_queries(scores, target, **options, ties="grouped")
+    for name in ("estimate", "chance_level", "standard_deviation", "z", "lift", "corrected"):
+        assert getattr(found, name) == getattr(plain, name)
+    values = explicit_values(scores, target, ids, 31, denominator=denominator)
+    rows = [target[ids != group] for group in torch.unique(ids)]
+    chances = [chance_at_share(len(x), int(x.sum()), 31 / 90, denominator) for x in rows]
+    df = explicit_df(target, ids)
+    share = (df + 1) / (df + 2)
+    ap, expected = (share * float(x) for x in (found.estimate, found.chance_level))
+    slopes = [share / (x * (1 - x)) for x in (ap, expected)]
+    error = explicit_error(slopes[0] * values - slopes[1] * torch.tensor(chances)) / math.sqrt(share)
+    t = (special.logit(ap) - special.logit(expected)) / error
+    assert float(found.p_value) == pytest.approx(stats.t.sf(t, df))
+    assert (found.method, found.reason) == ("jackknife", "")
+    below = chance_test_of_queries(-scores, target, **options, groups=ids)
+    assert float(below.p_value) > 0.5
+    whole = chance_test_of_queries(scores, target, top_k=500, groups=ids)
+    assert whole.p_value == chance_test_of_queries(scores, target, top_k=90, groups=ids).p_value
+
+
+def test_chance_test_edge_cases():
+    scores, target, ids = torch.arange(60.0, 0, -1), torch.tensor([1] * 20 + [0] * 40), torch.arange(60) % 15
+    assert chance_test_of_queries(scores, target, top_k=10, groups=ids).p_value < 1e-6
+    zero = chance_test_of_queries(-scores, target, top_k=10, groups=ids)
+    assert (float(zero.estimate), float(zero.p_value)) == (0, 1)
+    for labels in (target * 0, target * 0 + 1):
+        alike = chance_test_of_queries(scores, labels, top_k=10, groups=ids)
+        assert alike == chance_test_of_queries(scores, labels, top_k=10)
+    single = chance_test_of_queries(scores, target, top_k=10, groups=[1] * 60)
+    assert (single.p_value.isnan(), "fewer than two groups" in single.reason) == (True, True)
+    same = torch.arange(4).repeat(15)  # all groups are alike
+    equal = chance_test_of_queries(same, same > 2, top_k=20, ties="grouped", groups=torch.arange(60) // 4)
+    assert (equal.p_value.isnan(), equal.reason) == (True, "equal values without each group: no p by t")
+    with pytest.warns(UserWarning, match="6 groups with hits"):
+        chance_test_of_queries(scores, target, top_k=10, groups=torch.arange(60) % 6)
+    for options, message in (
+        ({"indexes": ids, "top_k": 3}, "`groups` cannot be combined with `indexes`"),
+        ({}, "`top_k` must be a rank with `groups`"),
+        ({"top_k": 3, "method": "gamma"}, "`method` must be one of 'auto'"),
+        ({"top_k": 3, "groups": [1, 2]}, "`groups`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            chance_test_of_queries(scores, target, **{"groups": ids, **options})
+    with pytest.raises(ValueError, match="`ties` must be 'grouped' with `groups`"):
+        chance_test_of_queries(scores // 2, target, top_k=3, groups=ids)
 
 
 def test_comparison_edge_cases():

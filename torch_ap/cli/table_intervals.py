@@ -131,9 +131,8 @@ def chance_test_of(args: argparse.Namespace, measure: Measure, evaluation: Any, 
         raise ValueError("classes, weights and --prevalence have none")
     if measure.k is None:
         return chance_test(columns.preds, columns.target, groups=columns.cluster, **options)
-    if columns.cluster is not None:
-        raise ValueError("ap@k has none with --cluster")
     at_k: dict[str, Any] = {"top_k": measure.k, "denominator": args.denominator or "min", "ties": "grouped"}
+    at_k |= {"groups": columns.cluster}
     return chance_test_of_queries(columns.preds, columns.target, **at_k, **options)
 
 

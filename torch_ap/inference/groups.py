@@ -146,6 +146,7 @@ def standard_error(values: Tensor) -> Tensor:
     count = values.shape[-1]
     if count < 2:
         return values.new_full(values.shape[:-1], torch.nan)
+    values = values - values.amin(-1, keepdim=True)  # so that equal values have no deviation by rounding
     deviations = values - values.mean(-1, keepdim=True)
     error: Tensor = (deviations.square().sum(-1) * ((count - 1) / count)).sqrt()
     return error

@@ -16,7 +16,7 @@ nominal 5%, .9 to 2.4% at 1% and .01 to .5% at .1%; the normal distribution 5.8 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -29,16 +29,22 @@ from torch_ap.core.base.options import DenominatorOfChance, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import cut_rank, divisor, harmonic_difference
+from torch_ap.core.measures.top_share import average_precision_in_top_share
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import builders, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.chance_moments import moments_of_sums
-from torch_ap.inference.groups import Groups
+from torch_ap.inference.comparison import PairedGroups, logit_test
+from torch_ap.inference.groups import Groups, validate_groups
+from torch_ap.inference.groups_at_k import combined_groups, values_without_groups_at_k
 from torch_ap.inference.record import SAME_VALUE
 from torch_ap.inference.resampling import Resampling
 
 QueryChanceMethod: TypeAlias = Literal["auto", "permutation", "gamma"]
+_ANY_LEVEL = 0.95  # of an interval that is not used
+_NO_P_VALUE = "equal values without each group: no p by t"
 ChanceTies: TypeAlias = Literal["expected", "grouped"]
 
 
@@ -51,6 +57,7 @@ def chance_test_of_queries(
     denominator: DenominatorOfChance = "min",
     ties: ChanceTies = "expected",
     method: QueryChanceMethod = "auto",
+    groups: SampleIds = None,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -72,6 +79,10 @@ def chance_test_of_queries(
         denominator: divisor of AP@k: "min" min(k, m), or "relevant" m.
         ties: "expected" (mean over the orders of tied scores) or "grouped" (they form one threshold).
         method: "permutation", "gamma", or "auto": permutation, and gamma if no order is as good.
+        groups: (N,) integers, a tensor or a list, the group of each item of one ranking, such as a patient, for AP@k;
+            None for independent items. Whether AP@k is above chance in the population of groups is then tested as by
+            "jackknife" in :func:`torch_ap.inference.chance_test`: by the logits of AP@k and of its chance level, from
+            both values without each group. It rejects SIZES of rankings without skill at 5%.
         n_resamples: number B of random orders, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -108,13 +119,58 @@ def chance_test_of_queries(
         indexes = torch.zeros_like(preds, dtype=torch.int64)
     tensors.indexes(indexes, preds)
     queries = Groups.from_ids(segments.as_int64(indexes.detach().flatten()))
-    groups = builders.from_scores(
+    curve = builders.from_scores(
         batch.scores.flatten(), relevant, segment=queries.ids, segments_count=queries.count, keep_all_groups=True
     )
-    has_hits = groups.m > 0
+    has_hits = curve.m > 0
     weights = segments.as_float64(has_hits) / has_hits.sum().clamp(min=1)
-    rankings = RandomLabels(groups, groups, groups.hits_seen, measure, weights)
+    rankings = RandomLabels(curve, curve, curve.hits_seen, measure, weights)
+    ids = validate_groups(groups, relevant.shape, relevant.device)
+    if ids is not None:
+        if queries.count > 1:
+            raise ValueError("`groups` cannot be combined with `indexes`: the labels of each query are in random order")
+        if top_k is None:
+            raise_invalid("top_k", "must be a rank with `groups`; for AP use `chance_test`", top_k)
+        checks.one_of("method", method, ("auto",), or_else="another without `groups`")
+        if ties != "grouped" and bool((curve.items > 1).any()):
+            raise_invalid("ties", "must be 'grouped' with `groups` if scores are tied", ties)
+        if 0 < int(relevant.sum()) < len(relevant):  # else all orders are alike
+            return _test_in_groups(rankings, batch.scores.flatten(), relevant, ids).to(preds.device)
     return rankings.test(method, resampling).to(preds.device)
+
+
+def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, ids: Tensor) -> ChanceTest:
+    """Return the comparison of AP@k of one ranking with chance, by both values without each group.
+
+    The chance level of the items outside a group is that at the same share k / n, without ties.
+    """
+    measure, groups, n = rankings.measure, combined_groups(ids), len(relevant)
+    assert isinstance(measure.top_k, int)
+    value, (mean, variance, _) = float(measure(rankings.curve)), rankings.moments
+    k, top = min(measure.top_k, n), partial(average_precision_in_top_share, denominator=measure.denominator)
+    without = values_without_groups_at_k(builders.from_scores(scores, relevant), scores, relevant, groups, k, top)
+    left = n - groups.sizes, relevant.sum() - groups.hits(relevant)
+    pair = PairedGroups([without, _expected_in_top_share(*left, k / n, measure.denominator)], groups, relevant)
+    p, reason = 1.0, pair.reason
+    if pair.df < 1:
+        p = math.nan
+    elif value > 0:  # a value of 0 has no logit
+        two_sided = logit_test((value, mean), pair, pair.df + 1, _ANY_LEVEL)[2]
+        p = two_sided / 2 if value > mean else 1 - two_sided / 2
+        reason = reason or (_NO_P_VALUE if math.isnan(p) else "")
+    deviation = math.sqrt(variance)
+    numbers = (value, mean, deviation, (value - mean) / deviation, p, value / mean, (value - mean) / (1 - mean))
+    return ChanceTest.from_numbers(*numbers, method="jackknife", reason=reason)
+
+
+def _expected_in_top_share(n: Tensor, m: Tensor, share: float, denominator: str) -> Tensor:
+    """Return the mean of AP over random orders of n items with m hits, cut at a share of the items: float64."""
+    cut, pairs = share * n, ((m - 1) / (n - 1).clamp(min=1)).clamp(min=0)
+    whole = cut.floor()
+    # the sum of 1 / rank to the cut
+    reciprocals = torch.digamma(whole + 1) - torch.digamma(torch.ones_like(n)) + (cut - whole) / (whole + 1)
+    total = m / n * (reciprocals * (1 - pairs) + cut * pairs)
+    return total / (torch.minimum(m, cut) if denominator == "min" else m)
 
 
 @dataclass(frozen=True, eq=False)
