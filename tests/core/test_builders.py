@@ -1,5 +1,7 @@
 """All algorithms that convert scores to a hit curve return the same curve, equal to the definition's."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -210,3 +212,8 @@ def test_measures_leave_the_curve_as_it_was(weight):
         Convention()(curve)
         Convention(interpolation="trapezoid")(curve)
     same(curve, again)
+
+
+def test_reversed_native_values_are_copied():
+    native = SimpleNamespace(**{name: np.arange(3)[::-1] for name in hit_curve._COUNTS})
+    assert hit_curve.from_native(native, None).m.tolist() == [2, 1, 0]

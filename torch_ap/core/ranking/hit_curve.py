@@ -87,7 +87,7 @@ class HitCurve:
     ideal_grades: Tensor | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Create the tensors of a curve that has only native values so far; read-only arrays are copied."""
+        """Create the tensors of a curve that has only native values so far; copy read-only and reversed arrays."""
         if name == "score" and "_find_score" in self.__dict__:
             self.__dict__["score"] = self.__dict__["_find_score"]()
             return self.__dict__["score"]
@@ -95,7 +95,7 @@ class HitCurve:
             raise AttributeError(name)
         for count in _COUNTS:
             values = getattr(self.native, count)
-            self.__dict__[count] = torch.from_numpy(values if values.flags.writeable else values.copy())
+            self.__dict__[count] = torch.from_numpy(values if values.flags.carray else values.copy())
         return self.__dict__[name]
 
     @property
