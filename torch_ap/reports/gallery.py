@@ -35,6 +35,7 @@ _SIDE = 320  # units of the longer side of a picture
 _LISTED = 4  # classes in a caption
 _MAX_COLUMNS = 120  # of a mask
 _MOST_BYTES = 700_000  # of the shapes of images without a picture
+_NOTE = 10_000  # bytes for the sentence and the names of the classes
 _DIGITS = 10  # numbers of these shapes are tenths of a unit
 _DRAWN = {  # column by `iou_type`
     **dict.fromkeys(("bbox", "rotated"), "boxes"),
@@ -261,7 +262,7 @@ class _Gallery:
             budget: the largest number of bytes of both.
         """
         images = [x for x in rows if x not in self._pictured]
-        found, left = dict[str, str](), min(_MOST_BYTES, budget // 2)
+        found, left = dict[str, str](), min(_MOST_BYTES, budget // 2 if self._options.images else budget - _NOTE)
         for image in images:
             text = json_text(self._data(image))
             left -= len(text.encode()) + 9
@@ -289,7 +290,7 @@ class _Gallery:
         last entry is the number of objects and of detections that are not drawn.
         """
         rows = self._shown(_Shot(image, ""))
-        width, height, scale = self._frame(None, image, [(side, x) for side in (1, 0) for x in rows[1 - side]])
+        width, height, scale = self._frame(None, image, *rows)
         truths, detections = ([*self._shapes.data(side, x, scale)] for side, x in zip((1, 0), rows, strict=True))
         objects = [
             [self._class_of[1][row], 0 if self._is_found[row] else 1 if self._counts[row] else 2, shape]
@@ -310,8 +311,7 @@ class _Gallery:
         image = shot.image
         self._pictured.add(image)
         truths, detections = self._shown(shot)
-        drawn_rows = [(1, x) for x in truths] + [(0, x) for x in detections]
-        width, height, scale = self._frame(self.thumbnails.size(image), image, drawn_rows)
+        width, height, scale = self._frame(self.thumbnails.size(image), image, truths, detections)
         thumbnail = self.thumbnails.reference(image, width, height)
         name = _text(f"image {self._image_names[image]}")
         lines = []
@@ -350,12 +350,12 @@ class _Gallery:
         return (truths + [shot.truth] * (shot.truth >= 0), detections + [shot.detection] * (shot.detection >= 0))
 
     def _frame(
-        self, size: tuple[float, float] | None, image: int, drawn: Sequence[tuple[int, int]]
+        self, size: tuple[float, float] | None, image: int, truths: Sequence[int], detections: Sequence[int]
     ) -> tuple[float, float, float]:
         """Return width and height of the picture, and its units per pixel, for an image of this size if it is known."""
         size = size or self._shapes.size(image)
         if size is None:
-            ends = [self._shapes.corner(side, row) for side, row in drawn]
+            ends = [self._shapes.corner(side, x) for side, x in ((1, truths), (0, detections)) if x]
             size = max((x for x, _ in ends), default=1.0), max((y for _, y in ends), default=1.0)
         width, height = (max(1e-6, x) for x in size)
         scale = _SIDE / max(width, height)
@@ -414,9 +414,9 @@ class _Shapes:
         height, width = self._columns["image_sizes"][image].tolist()
         return width, height
 
-    def corner(self, side: int, row: int) -> tuple[float, float]:
-        """Return the lower right corner of a shape without masks."""
-        x, y = self._points[side][row].nan_to_num(0.0).amax(0).tolist()
+    def corner(self, side: int, rows: Sequence[int]) -> tuple[float, float]:
+        """Return the lower right corner of shapes without masks."""
+        x, y = self._points[side][list(rows)].nan_to_num(0.0).amax((0, 1)).tolist()
         return x, y
 
     def draw(self, side: int, row: int, scale: float, kinds: str, described: str, short: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -222,7 +223,15 @@ def ratio_ends(
     variance = residual / whole**2 * (some / (some - 1))
     inner = estimates * (1 - estimates)
     trials = xp.minimum(xp.where((variance > 0) & (inner > 0), inner / variance, torch.inf), most)
-    return wilson(estimates, trials, student_quantile(confidence_level, some - 1))
+    return wilson(estimates, trials, _quantiles(confidence_level, some - 1))
+
+
+def _quantiles(confidence_level: float, df: Any) -> Any:
+    """Return the quantiles of Student's t for whole degrees of freedom, of many NumPy values from a table."""
+    if isinstance(df, Tensor) or df.size <= df.max(initial=0):
+        return student_quantile(confidence_level, df)
+    each: Any = student_quantile(confidence_level, np.arange(df.max(initial=0) + 1))
+    return each[np.maximum(df, 0).astype(np.int64)]
 
 
 def _reason(columns: dict[str, Any], m: Any, unreached: str) -> str:
