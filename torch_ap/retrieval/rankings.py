@@ -204,7 +204,7 @@ def _number_queries(indexes: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
             queries = torch.from_numpy(np.flatnonzero(present.numpy()))
             if len(queries) < len(present):
                 segment, lengths = segments.pick(present.cumsum(0) - 1, segment), segments.pick(lengths, present)
-            return queries + low, None, segment, lengths
+            return queries + low if low else queries, None, segment, lengths
     queries, segment, lengths = torch.unique(indexes, return_inverse=True, return_counts=True)
     return queries, None, segment, lengths
 

@@ -130,14 +130,17 @@ class MeasureSettings:
 
     def _fill_undefined(self, values: Any, no_item: Any, rankings: Rankings) -> tuple[Any, Any]:
         """Return the values with undefined ones filled in, and which queries count in the aggregate."""
-        where, judged, m = arrays.namespace(values).where, arrays.native(rankings.judged), rankings.curve.native.m
-        missing, silent = no_item & judged, no_item & ~judged
-        if self.missing == "error":
-            _raise_for_queries(
-                missing, rankings.queries, "`num_relevant` must name only queries that have items in `preds`"
-            )
-        values = where(missing & (m > 0), MISSING[self.missing], values)
-        dropped = silent | missing if self.missing == "skip" else silent
+        where, dropped = arrays.namespace(values).where, no_item
+        if arrays.any_true(no_item):
+            judged, m = arrays.native(rankings.judged), rankings.curve.native.m
+            missing, silent = no_item & judged, no_item & ~judged
+            if self.missing == "error":
+                _raise_for_queries(
+                    missing, rankings.queries, "`num_relevant` must name only queries that have items in `preds`"
+                )
+            values = where(missing & (m > 0), MISSING[self.missing], values)
+            dropped = silent | missing if self.missing == "skip" else silent
+            values = where(dropped, torch.nan, values)
         undefined = (values != values) & ~dropped
         if self.empty_target_action == "error":
             _raise_for_queries(
@@ -146,10 +149,9 @@ class MeasureSettings:
                 "`target` must define the measure of every query (a relevant item; for fall-out one that is not)",
             )
         counts_as = averaging.UNDEFINED_AS[self.empty_target_action]
-        values = where(undefined, counts_as.value, values)
         if not counts_as.takes_part:
-            dropped = dropped | undefined
-        return where(dropped, torch.nan, values), ~dropped
+            return where(undefined, torch.nan, values), ~(dropped | undefined)
+        return where(undefined, counts_as.value, values), ~dropped
 
     def value(self, per_query: PerQuery, dtype: torch.dtype, *, warn: bool = True) -> Tensor:
         """Return the aggregate over the counted queries, 0-d, or (K,) for a measure at several ranks.

@@ -231,5 +231,5 @@ def bincount(values: Array, bins: int) -> Array:
     threads = workers(len(values))
     parts = slices(len(values), threads)
     counts = run_in_threads(lambda part: np.bincount(values[part], minlength=bins), parts, threads)
-    total: Array = np.stack(counts).sum(0)
+    total: Array = counts[0] if threads == 1 else np.stack(counts).sum(0)
     return total
