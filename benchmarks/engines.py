@@ -23,13 +23,14 @@ import torch_ap
 from benchmarks.timing import machine, parser, print_head, print_row, time_in_turns
 
 PROCESSES, FILES = 2, 8
+POSITIVES = (0.02, 0.5)  # shares of positive labels; at most a tenth can be counted without a complete sort
 
 
-def write_files(folder: Path, rows: int) -> None:
-    """Write files of scores and labels, one of fifty relevant."""
+def write_files(folder: Path, rows: int, share: float) -> None:
+    """Write files of scores and labels, with this share of positive labels."""
     random = np.random.default_rng(0)
     for number in range(FILES):
-        label = random.random(rows // FILES) < 0.02
+        label = random.random(rows // FILES) < share
         score = (random.normal(size=len(label)) + 2 * label).astype(np.float32)
         pyarrow.parquet.write_table(
             pa.table({"score": score, "label": label.astype(np.int8)}), folder / f"{number}.parquet"
@@ -83,8 +84,8 @@ def on_spark(folder: Path) -> Iterator[tuple[Any, Any, Callable[[], Any]]]:
 ENGINES = {"Dask": on_dask, "Ray": on_ray, "Spark": on_spark}
 
 
-def print_engine(name: str, folder: Path, rows: int) -> None:
-    """Print the table of one engine."""
+def print_engine(name: str, folder: Path, rows: int, share: float) -> None:
+    """Print the table of one engine for files with this share of positive labels."""
     with ENGINES[name](folder) as (module, data, count):
         aggregate = partial(module.aggregate, data, preds="score", target="label")
         edges = torch.linspace(-4, 6, 2000)
@@ -96,7 +97,7 @@ def print_engine(name: str, folder: Path, rows: int) -> None:
         }
         seconds = time_in_turns(contenders, 2, statistic=min)
     own = seconds["count of the scores"]
-    print_head(name, "work", "million rows per second", "per core", "multiple of the count")
+    print_head(f"{name}, {share:.0%} positive", "work", "million rows per second", "per core", "multiple of the count")
     for what, took in seconds.items():
         speed = rows / took / 1e6
         print_row(what, f"{speed:.3g}", f"{speed / PROCESSES:.3g}", f"{took / own:.3g}")
@@ -111,9 +112,12 @@ def main() -> None:
     rows = 80_000 if args.quick else args.rows
     print(machine("torch", "dask", "ray", "pyspark", "pyarrow"))
     with tempfile.TemporaryDirectory() as folder:
-        write_files(Path(folder), rows)
-        for name in args.engines:
-            print_engine(name, Path(folder), rows)
+        for share in POSITIVES:
+            files = Path(folder, f"{share}")
+            files.mkdir()
+            write_files(files, rows, share)
+            for name in args.engines:
+                print_engine(name, files, rows, share)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,12 @@ from benchmarks.timing import machine, parser, print_head, print_row
 SLOW = ("torchmetrics", "scipy", "matplotlib", "pyarrow", "pandas", "sklearn")
 COMMANDS = {
     "torch-ap score": "score table.csv --preds score --target label",
+    "torch-ap score, most labels positive": "score dense.csv --preds score --target label",
     "torch-ap score, groups": "score table.csv --preds score --target label --group query -m map",
     "torch-ap score, interval": "score table.csv --preds score --target label --interval",
     "torch-ap trec": "trec qrels.txt run.txt",
     "torch-ap coco": "coco truth.json found.json",
+    "torch-ap coco, displaced boxes": "coco truth.json weak.json",
     "torch-ap lvis": "lvis lvis.json found.json",
     "torch-ap voc": "voc objects detected",
     "torch-ap explain": "explain table.csv --preds score --target label",
@@ -40,6 +42,8 @@ def write_files(folder: Path) -> None:
     rows = [(0.9 - 0.01 * place, int(place % 3 == 0), place % 4) for place in range(40)]
     table = "score,label,query\n" + "".join(f"{score},{label},{query}\n" for score, label, query in rows)
     (folder / "table.csv").write_text(table)
+    dense = (f"{score},{1 - label},{query}\n" for score, label, query in rows)
+    (folder / "dense.csv").write_text("score,label,query\n" + "".join(dense))
     (folder / "qrels.txt").write_text(
         "".join(f"{query} 0 d{place} {label}\n" for place, (_, label, query) in enumerate(rows))
     )
@@ -54,6 +58,7 @@ def write_files(folder: Path) -> None:
     (folder / "lvis.json").write_text(json.dumps(names | {"categories": [{"id": 1, "name": "cat", "frequency": "f"}]}))
     found = [{"image_id": 1, "category_id": 1, "bbox": box, "score": 0.9}]
     (folder / "found.json").write_text(json.dumps(found))
+    (folder / "weak.json").write_text(json.dumps([x | {"bbox": [60.0, 50.0, 30.0, 20.0]} for x in found]))
     for side, line in (("objects", "cat 10 10 40 30\n"), ("detected", "cat 0.9 10 10 40 30\n")):
         (folder / side).mkdir()
         (folder / side / "1.txt").write_text(line)

@@ -43,7 +43,7 @@ TABLES = (
     Table("compute", ("one_ranking",), "One ranking: compute from the state of the metric", _ITEMS),
     Table("columns", ("one_ranking",), "50,000 items, one ranking per column", _ITEMS),
     Table("updates", ("one_ranking",), "One update", _ITEMS),
-    Table("forward", ("one_ranking",), "2,000 steps of forward, batches of 4,096", _ITEMS),
+    Table("forward", ("one_ranking",), "500 steps of forward, batches of 4,096", _ITEMS),
     Table("functions", ("small_inputs",), "Functions", _ITEMS),
     Table("metrics", ("small_inputs",), "Metrics of classification", _ITEMS),
     Table("one-query", ("small_inputs",), "One query", _QUERIES),

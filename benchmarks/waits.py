@@ -23,6 +23,7 @@ import torch_ap
 from benchmarks.timing import machine, parser, print_head, print_row, time_in_turns
 from torch_ap import functional
 from torch_ap.core.base import cached
+from torch_ap.core.ranking.order import Array
 
 Call = Callable[[], Any]
 BATCHES = (256, 4096)
@@ -70,7 +71,7 @@ def curves() -> Iterator[Row]:
 
 def weighted() -> Iterator[Row]:
     """Yield the weighted AP of a few items, compared with the unweighted AP and with the sort that weights require."""
-    for size in (100, 2000):
+    for size in (10, 100, 2000):
         preds, target = scores(size)
         weights = torch.rand(size)
         call = partial(functional.binary_average_precision, preds, target, weights=weights)
@@ -124,6 +125,14 @@ def steps(size: int) -> Iterator[Row]:
             with_resets(other, args),
             20,
         )
+    own_memory = partial(copy_columns, preds.numpy(), target.numpy(), indexes.numpy())
+    ours = with_resets(torch_ap.RetrievalNormalizedDCG(), (preds, target, indexes))
+    yield Row(f"{size:,} items: `update` of nDCG, checked", ours, "copies of its columns alone", own_memory, 20)
+
+
+def copy_columns(preds: Array, target: Array, indexes: Array) -> list[Tensor]:
+    """Return scores, relevance, queries and grades in new memory, as a state needs that later changes do not reach."""
+    return [torch.from_numpy(x) for x in (preds.copy(), target.astype(bool), indexes.copy(), target.astype(np.float64))]
 
 
 def with_resets(metric: Any, args: tuple[Tensor, ...], period: int = 20) -> Call:
