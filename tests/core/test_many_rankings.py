@@ -238,6 +238,7 @@ def test_long_columns_by_each_algorithm(dtype, share, monkeypatch, generator):
         scores = (scores.clamp(-100, 100) if dtype in (torch.int8, torch.uint8) else scores).to(dtype)
         found = long_rankings.from_columns(scores, relevant)
         check(scores.t().flatten(), relevant.t().flatten(), [300] * 40, found)
+        check(scores[:, 0], relevant[:, 0], [300], long_rankings.from_columns(scores[:, :1], relevant[:, :1]))
         classes = torch.randint(38, (300,), generator=generator)
         assert same(
             long_rankings.from_columns(scores, classes),
