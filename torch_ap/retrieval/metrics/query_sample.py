@@ -295,7 +295,8 @@ def chance_test(
 ) -> ChanceTest:
     """Test whether the mean is better than the mean for random orders of each query's retrieved items.
 
-    Items that were not retrieved, and missing queries, count as in ``compute()``.
+    Items that were not retrieved, and missing queries, count as in ``compute()``. The labels of each query are in
+    random order, independent of other queries: ``groups`` of queries have no effect.
 
     Args:
         method, n_resamples, generator, chunk_size, progress: as for
