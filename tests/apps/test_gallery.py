@@ -8,13 +8,16 @@ import torch
 
 from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.each import each
-from tests.support.oracles_detection import random_rotated, random_scene
+from tests.support.oracles_detection import random_poses, random_rotated, random_scene
 from tests.support.tolerances import REORDERED
 from torch_ap import MeanAveragePrecision, VOCMeanAveragePrecision, report
 from torch_ap.cli import main
 from torch_ap.detection import DETECTION_KINDS
 from torch_ap.detection.errors.costly import costliest_errors
 from torch_ap.detection.errors.outcomes import outcomes_of
+from torch_ap.inference.resampling import Resampling
+from torch_ap.reports.estimates import ReportOptions
+from torch_ap.reports.gallery import _Gallery
 from torch_ap.reports.thumbnails import Thumbnails
 
 Image = pytest.importorskip("PIL.Image")
@@ -185,6 +188,35 @@ def test_other_shapes(name, tmp_path):
     assert ('<figure class="shot">' in page) == (name != "intervals"), "intervals have no place in an image"
     if name == "masks":
         assert re.search(r'<path d="M[\d.]+ [\d.]+v[\d.]+', page)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@each("name", ["boxes", "rotated", "masks", "keypoints"])
+def test_shapes_of_images_without_a_picture(name):
+    preds, target = {"rotated": random_rotated, "keypoints": random_poses}.get(name, random_scene)(1, images=6)
+    metric = MeanAveragePrecision("xywh", iou_type="keypoints" if name == "keypoints" else "bbox")
+    if name == "rotated":
+        metric = MeanAveragePrecision("cxcywhr", "rotated")
+    elif name == "masks":
+        metric = MeanAveragePrecision(iou_type="segm")
+        for image in (*preds, *target):
+            image["masks"] = torch.zeros((len(image["labels"]), 60, 80), dtype=torch.bool)
+            image["masks"][:, 10:20, 10:20] = True
+            del image["boxes"]
+            image.pop("area", None)
+    gallery = _Gallery(updated(metric, preds, target), ReportOptions(None, ("a", "b"), 0.95, Resampling(10)))
+    text = gallery.further(range(6), 1_000_000)
+    images = json.loads(text.split('id="drawings">')[1].split("</script>")[0])["images"]
+    assert [*images] == [str(x) for x in range(6)]
+    for (_, width, height, line, objects, found, hidden), truths in zip(images.values(), target, strict=True):
+        assert max(width, height) == 320
+        assert (line > 0) == (name == "masks")
+        assert len(objects) + hidden[0] == len(truths["labels"])
+        sizes = {len(x[-1]) for x in (*objects, *found) if not isinstance(x[-1], str)}
+        assert sizes <= {{"boxes": 4, "rotated": 8}.get(name)}
+    assert "The shapes of 6 of 6 further images" in text
+    assert gallery.further(range(6), 0) == ""
+    assert gallery.further((), 1_000_000) == ""
 
 
 def test_poses_show_labelled_keypoints_and_limbs(tmp_path):
