@@ -40,13 +40,9 @@ def test_a_former_name_works_with_a_warning() -> None:
         find("sine")
 
 
-def test_a_lazy_package_finds_former_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lazy package looks up unknown names among its former names, and stores the names of objects."""
+def test_a_lazy_package_stores_the_names_of_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     package = types.ModuleType("lazy_package")
     monkeypatch.setitem(sys.modules, "lazy_package", package)
-    find = former_names("lazy_package", {"rooted": "math:sqrt"})
-    get, _ = lazy_exports("lazy_package", (), (), objects={"root": "math:sqrt"}, otherwise=find)
+    get, _ = lazy_exports("lazy_package", (), (), objects={"root": "math:sqrt"})
     assert get("root")(9) == 3
     assert vars(package)["root"](9) == 3
-    with pytest.warns(FutureWarning, match="deprecated"):
-        assert get("rooted")(9) == 3
