@@ -45,12 +45,12 @@ def intervals(classes: int, images: int, *, repetitions: int, generator: torch.G
 
 
 def sections(options: Options) -> list[Section]:
-    return [Section(tasks_of(intervals, _SIZES, options.resampled // 2, 25), lambda found: _lines(found, options))]
+    return [Section(tasks_of(intervals, _SIZES, options.resampled, 25), lambda found: _lines(found, options))]
 
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
-        f"\n## mAP of few images, at 95%: {options.resampled // 2} repetitions\n",
+        f"\n## mAP of few images, at 95%: {options.resampled} repetitions\n",
         "Images of the section on two detectors: 5 classes, or 40 of which most are rare. "
         f'{_REPLICATES} replicates. "jackknife" leaves one image out, on the logit scale, with Student\'s t. '
         '"corrected" subtracts the estimated bias B and adds B^2 / 4 to the squared standard error, as for averages '
