@@ -221,8 +221,8 @@ def test_intervals_of_all_classes_at_once(classes, run):
         assert [x["high"] for x in found] == pytest.approx(wanted.high.tolist())
         assert (said["low"] is None) == (option != ("--simultaneous",))
     assert "; intervals that contain all classes at once" in run(*words, "--simultaneous").out
-    page = run(*words, "--simultaneous", "--report", "c.md", "--json")
-    assert page.out == run(*words, "--simultaneous", "--json").out
+    message = "--simultaneous has no meaning with --report of classes"
+    assert message in run(*words, "--simultaneous", "--report", "c.md", status=2).err
     assert "--simultaneous is for ap of each class" in run(*words, "--simultaneous", "-m", "11-point", status=2).err
 
 
@@ -248,7 +248,7 @@ def test_band_of_a_whole_curve(run, monkeypatch):
     assert [x["simultaneous"] for x in drawn] == [True, True, False]
     assert "which contains the whole curve" in Path("x.html").read_text()
     assert "level by level" in Path("y.html").read_text()
-    message = "--simultaneous must be False without the curve of one ranking of one system"
+    message = "--simultaneous requires the curve of one ranking of one system"
     assert message in run("report", *BINARY[1:], "--simultaneous", "--baseline", "other", status=2).err
 
 
@@ -256,10 +256,14 @@ def test_band_of_a_whole_curve(run, monkeypatch):
     "words",
     [
         (("--simultaneous",), "--simultaneous needs --interval and --per-class with classes, or --report"),
-        (("--simultaneous", "--report", "x.md", "--cluster", "cluster"), "has no meaning with --group and --cluster"),
-        (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best and --bins"),
+        (("--simultaneous", "--report", "x.md", "--cluster", "cluster"), "has no meaning with --group or --cluster"),
+        (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best or --bins"),
         (("--first-look", "9"), "--first-look has no meaning without --interval or --fail-below"),
         (("--first-look", "401", "--interval"), "--first-look must be at most the number of rows, 400, got 401"),
+        (("--first-look", "9", "--interval", "--report", "x.md"), "--first-look has no meaning with --report"),
+        (("--first-look", "9", "--interval", "--baseline", "other"), "--baseline has no meaning with --first-look"),
+        (("--first-look", "9", "--interval", "--weights", "other"), "--first-look has no meaning with --weights"),
+        (("--simultaneous", "--report", "x.md", "--weights", "other"), "--simultaneous has no meaning with --weights"),
         (("--first-look", "9", "--interval", "--prevalence", "0.1"), "--prevalence has no meaning with --first-look"),
         (("-m", "auprg", "--group", "group"), "measure 'auprg' is of one ranking, without --group"),
         (("-m", "auprg", "--ties", "expected"), "--ties must be one of 'grouped'"),
@@ -276,7 +280,7 @@ def test_band_of_a_whole_curve(run, monkeypatch):
         (("--false-positive-rate", "0.6", "--false-negative-rate", "0.5"), "must be below"),
         (("--false-negative-rate", "0.1", "--baseline", "other"), "--baseline has no meaning"),
         (("--chance-test", "--bins", "9"), "--chance-test has no meaning with --bins"),
-        (("--judge", "model", "--exact"), "--judge has no meaning with --bins, --exact and --best"),
+        (("--judge", "model", "--exact"), "--judge has no meaning with --bins, --exact or --best"),
     ],
 )
 @pytest.mark.usefixtures("table")

@@ -12,6 +12,7 @@ from tests.support import oracles_retrieval as oracles
 from tests.support.each import each
 from torch_ap.core.ranking import builders, few_items, long_rankings, many_rankings, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.curves.hit_curves import area_under_hit_curve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -244,3 +245,12 @@ def test_long_columns_by_each_algorithm(dtype, share, monkeypatch, generator):
             long_rankings.from_columns(scores, classes),
             long_rankings.from_columns(scores, torch.nn.functional.one_hot(classes, 40)),
         )
+
+
+@each("dtype", (torch.float32, torch.float64))
+def test_a_long_row_with_one_tie_group(dtype, generator):
+    """NumPy takes a reversed array of one item for contiguous, and torch does not."""
+    scores, relevant = torch.rand(1, 9000, generator=generator, dtype=dtype), torch.zeros(1, 9000, dtype=torch.long)
+    relevant[0, 5] = 1
+    for row in (scores, torch.ones_like(scores)):
+        assert float(area_under_hit_curve(row, relevant)) == float(area_under_hit_curve(row[0], relevant[0]))

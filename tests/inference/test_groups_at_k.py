@@ -75,6 +75,12 @@ def test_tied_scores_and_blocks_of_groups(dtype, monkeypatch):
         torch.testing.assert_close(values_without_groups_at_k(*arguments), torch.cat(wanted))
 
 
+def explicit_df_at_k(scores, target, ids, k):
+    """Return the degrees of freedom, with the effective number of groups in the top k among the numbers."""
+    sizes = ids[scores >= scores.sort(descending=True).values[k - 1]].bincount().tolist()
+    return min(explicit_df(target, ids), sum(sizes) ** 2 / sum(size**2 for size in sizes) - 1)
+
+
 @each("options", MEASURES)
 def test_interval_follows_from_explicit_deletion(options):
     scores, target = ranked(200, 0.3)
@@ -84,12 +90,39 @@ def test_interval_follows_from_explicit_deletion(options):
     found = interval(scores, target, 60, **own, groups=ids)
     error = explicit_error(explicit_values(scores, target, ids, 60, **options))
     value = float(interval(scores, target, 60, **own).estimate)
-    half = stats.t.ppf(0.975, explicit_df(target, ids)) * error / (value * (1 - value))
+    half = stats.t.ppf(0.975, explicit_df_at_k(scores, target, ids, 60)) * error / (value * (1 - value))
     ends = special.expit(special.logit(value) + np.array([-half, half]))
     assert [float(found.low), float(found.high)] == pytest.approx(list(ends))
     assert float(found.standard_error) == pytest.approx(error)
     assert (float(found.estimate), found.method, found.reason) == (value, "jackknife", "")
     assert interval(scores, target, 60, **own, groups=ids.tolist()) == found
+
+
+@pytest.mark.filterwarnings("ignore:.*groups with hits")
+def test_one_group_in_the_top_has_no_spread():
+    """A patient with 20 equal items that fill the top 20 is one observation."""
+    patient = torch.arange(1200) // 20
+    scores, target = 60.0 - patient, (patient % 3 == 0).long()
+    for interval in INTERVALS.values():
+        found = interval(scores, target, 20, groups=patient)
+        assert bool(found.low.isnan() & found.high.isnan())
+        assert "one with most hits, misses or top items" in found.reason
+        assert not interval(scores, target, 200, groups=patient).low.isnan()
+    test = chance_test_of_queries(scores, target, top_k=20, ties="grouped", groups=patient)
+    assert (test.p_value.isnan(), "top items" in test.reason) == (True, True)
+    other = scores.roll(20)
+    compared = compare_rankings_at_k(scores, other, target, 20, groups=patient)
+    assert (compared.p_value.isnan(), "top items" in compared.reason) == (True, True)
+
+
+def test_reasons_and_warnings_belong_to_the_result(recwarn):
+    scores, target, ids = torch.arange(60.0), torch.zeros(60, dtype=torch.long), torch.arange(60) // 4
+    found = precision_at_k_interval(scores, target, 10, groups=ids)
+    assert (float(found.estimate), found.reason) == (0, "no hits: the ends are NaN")
+    recall_at_k_interval(scores, ids % 2, 60, groups=ids // 5)
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="`groups`"):
+        recall_at_k_interval(scores, ids % 2, 60, groups=ids[:5])
 
 
 def test_many_groups_are_combined(monkeypatch):
@@ -103,7 +136,7 @@ def test_many_groups_are_combined(monkeypatch):
 def test_edge_cases():
     scores, target = torch.arange(60.0, 0, -1), torch.tensor([1] * 20 + [0] * 40)
     perfect = average_precision_at_k_interval(scores, target, 15, groups=torch.arange(60) % 20)
-    assert float(perfect.low) == pytest.approx(0.05 ** (1 / 20))
+    assert float(perfect.low) == pytest.approx(0.05 ** (1 / 15))  # 15 groups in the top 15
     assert (float(perfect.high), float(perfect.standard_error)) == (1, 0)
     assert "alpha^(1 / effective groups)" in perfect.reason
     single = average_precision_at_k_interval(scores, target, 30, groups=[0] * 60)
@@ -124,18 +157,18 @@ def test_edge_cases():
 
 def test_edge_cases_of_precision_and_recall():
     scores, target, ids = torch.arange(60.0, 0, -1), torch.tensor([1] * 40 + [0] * 20), torch.arange(60) % 20
-    for interval, k in (
-        (average_precision_at_k_interval, 31),
-        (precision_at_k_interval, 31),
-        (recall_at_k_interval, 45),
+    for interval, k, effective in (
+        (average_precision_at_k_interval, 31, 31**2 / (11 * 2**2 + 9)),
+        (precision_at_k_interval, 31, 31**2 / (11 * 2**2 + 9)),
+        (recall_at_k_interval, 45, 45**2 / (5 * 3**2 + 15 * 2**2)),
     ):
         found = interval(scores, target, k, groups=ids)  # 31 / 60 * 60 is above 31
-        assert [float(x) for x in (found.low, found.high)] == pytest.approx([0.05 ** (1 / 20), 1])
+        assert [float(x) for x in (found.low, found.high)] == pytest.approx([0.05 ** (1 / effective), 1])
         assert " of 1, where no standard error exists" in found.reason
     for interval in (precision_at_k_interval, recall_at_k_interval):
         found = interval(scores, target.flip(0), 10, groups=ids)
         assert [float(x) for x in (found.low, found.estimate, found.high)] == pytest.approx(
-            [0, 0, 1 - 0.05 ** (1 / 20)]
+            [0, 0, 1 - 0.05 ** (1 / 10)]  # 10 groups in the top 10
         )
         assert "@k of 0" in found.reason
         for without in (interval(scores, target, 10, groups=[1] * 60), interval(scores, target * 0, 10, groups=ids)):
@@ -157,7 +190,7 @@ def test_comparison_follows_from_explicit_deletion(options):
     found = compare_rankings_at_k(a, b, target, 60, groups=ids, **options)
     values = [explicit_values(x, target, ids, 60, **options) for x in (a, b)]
     assert float(found.standard_error) == pytest.approx(explicit_error(values[0] - values[1]))
-    df = explicit_df(target, ids)
+    df = min(explicit_df_at_k(x, target, ids, 60) for x in (a, b))
     share = (df + 1) / (df + 2)
     shrunken = [share * float(x) for x in (found.value_a, found.value_b)]
     slopes = [share / (x * (1 - x)) for x in shrunken]
@@ -188,7 +221,7 @@ def test_chance_test_follows_from_explicit_deletion(denominator):
     values = explicit_values(scores, target, ids, 31, denominator=denominator)
     rows = [target[ids != group] for group in torch.unique(ids)]
     chances = [chance_at_share(len(x), int(x.sum()), 31 / 90, denominator) for x in rows]
-    df = explicit_df(target, ids)
+    df = explicit_df_at_k(scores, target, ids, 31)
     share = (df + 1) / (df + 2)
     ap, expected = (share * float(x) for x in (found.estimate, found.chance_level))
     slopes = [share / (x * (1 - x)) for x in (ap, expected)]
@@ -220,7 +253,7 @@ def test_chance_test_edge_cases():
     for options, message in (
         ({"indexes": ids, "top_k": 3}, "`groups` cannot be combined with `indexes`"),
         ({}, "`top_k` must be a rank with `groups`"),
-        ({"top_k": 3, "method": "gamma"}, "`method` must be one of 'auto'"),
+        ({"top_k": 3, "method": "gamma"}, "`method` must be 'auto' with `groups`"),
         ({"top_k": 3, "groups": [1, 2]}, "`groups`"),
     ):
         with pytest.raises(ValueError, match=message):

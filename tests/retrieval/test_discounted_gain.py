@@ -18,7 +18,8 @@ from tests.support.each import each
 from tests.support.tolerances import LAST_BITS, REORDERED
 from torch_ap import RetrievalMAP, RetrievalNormalizedDCG
 from torch_ap.functional import retrieval_normalized_dcg
-from torch_ap.retrieval.measures.gain import NormalizedDCG, discounts, running_discounts, total_discount
+from torch_ap.retrieval.measures.gain import DCG, NormalizedDCG, discounts, running_discounts, total_discount
+from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
 F64 = {"dtype": torch.float64}
 TIES = ("expected", "grouped", "optimistic", "pessimistic")
@@ -317,3 +318,13 @@ def test_accelerator(ties):
         torch.cuda.set_sync_debug_mode("default")
     torch.testing.assert_close(there.compute().cpu(), here.compute())
     torch.testing.assert_close(there.chance_level().cpu(), here.chance_level())
+
+
+@each("action", ("skip", "pos", "neg", "nan"))
+def test_chance_level_of_queries_without_gains(action):
+    """A query without a gain has no DCG in any order, so both means take it by the same rule."""
+    metric = QueryMetric(DCG(), empty_target_action=action)
+    metric.update(torch.arange(6.0), torch.tensor([1, 0, 3, 0, 0, 0]), indexes=torch.tensor([0, 0, 0, 1, 1, 1]))
+    mean = sum(math.log(2) / math.log(rank + 1) for rank in (1, 2, 3)) * 4 / 3
+    expected = {"skip": mean, "pos": (mean + 1) / 2, "neg": mean / 2, "nan": math.nan}[action]
+    assert float(metric.chance_level()) == pytest.approx(expected, nan_ok=True)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from torch_ap.cli.best import BestReport, check_options
 from torch_ap.cli.gates import Estimate, Gate, gates_of
-from torch_ap.cli.notes import file_name, note, unique_suffix
+from torch_ap.cli.notes import file_name, is_same_file, note, unique_suffix
 from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.core.base.messages import short_repr, suggest_id
@@ -95,8 +95,10 @@ class Paths:
             if len(paths) < 2:
                 raise ValueError("--compare without BASELINE takes at least two lists of detections")
             baseline = paths[0]
-        elif baseline is not None and baseline not in paths and len(paths) > 1:
-            listed.insert(0, baseline)
+        elif baseline is not None:
+            baseline = next((path for path in paths if is_same_file(path, baseline)), baseline)
+            if baseline not in paths and len(paths) > 1:
+                listed.insert(0, baseline)
         if args.report is not None and len(paths) > 1 and baseline is None:
             raise ValueError(f"--report takes one list of detections, or several with --compare, got {len(paths)}")
         for option in ("errors", "operating_points"):

@@ -5,6 +5,7 @@ characters that the encoding of the stream lacks.
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable
@@ -55,6 +56,11 @@ def unique_suffix(path: str, others: Collection[str]) -> str:
         if not any(x[-count:] == parts[-count:] for x in rest):
             return str(Path(*parts[-count:]))
     return file_name(path)
+
+
+def is_same_file(first: str, second: str) -> bool:
+    """Whether two paths lead to the same file."""
+    return os.path.realpath(first) == os.path.realpath(second)
 
 
 def to_option_names(message: str, options: Collection[str]) -> str:

@@ -55,7 +55,7 @@ def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None
             other=other,
             system_names=systems,
             title=title or Path(file_name(args.file)).name,
-            simultaneous=args.simultaneous and not args.per_class,  # else of the classes in the table
+            simultaneous=args.simultaneous,
             confidence_level=args.confidence_level,
             **resampling_options(args),
             **names,

@@ -10,7 +10,7 @@ from torch_ap.cli.best import check_options
 from torch_ap.cli.compare_runs import Settings, best_of_runs
 from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.judged_metrics import CHANCE_NUMBERS, ENDS, chance_test_of, evaluate, has_chance_test, interval_of
-from torch_ap.cli.notes import note, unique_suffix
+from torch_ap.cli.notes import is_same_file, note, unique_suffix
 from torch_ap.cli.progress import Bar, announced, resampling_options
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
@@ -37,7 +37,7 @@ _OTHER_QUERIES = "The runs differ in their queries. Comparisons use their common
 def run(args: argparse.Namespace) -> int:
     """Read, judge, measure and print."""
     if isinstance(args.compare, str):
-        args.runs = [args.compare, *(path for path in args.runs if path != args.compare)]
+        args.runs = [args.compare, *(path for path in args.runs if not is_same_file(path, args.compare))]
     listed = [
         x
         for name in args.measures or DEFAULT_MEASURES
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     measures = list({x.requested_name: x for x in listed}.values())
     if args.compare and len(args.runs) < 2:
-        raise ValueError("--compare takes at least two runs")
+        raise ValueError("--compare takes at least two different runs")
     if args.best:
         check_options(args, _OTHER_OUTPUTS)
         if len(args.runs) < 2:

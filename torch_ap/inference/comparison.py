@@ -84,11 +84,13 @@ class PairedGroups:
         values: (G,) values of each system without each group.
         groups: the groups of the items.
         relevant: (N,) bool.
+        most_df: the largest degrees of freedom.
     """
 
-    def __init__(self, values: Sequence[Tensor], groups: Groups, relevant: Tensor) -> None:
+    def __init__(self, values: Sequence[Tensor], groups: Groups, relevant: Tensor, most_df: float = math.inf) -> None:
         hits = groups.hits(relevant)
-        self.values, self.df, self.hit_groups = values, groups.degrees_of_freedom(hits), (hits > 0).sum()
+        self.values, self.hit_groups = values, (hits > 0).sum()
+        self.df = min(groups.degrees_of_freedom(hits), most_df)
 
     @property
     def reason(self) -> str:

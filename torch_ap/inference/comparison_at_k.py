@@ -37,7 +37,7 @@ from torch_ap.inference.average_precision_at_k import few_hits_reason
 from torch_ap.inference.comparison import PairedGroups, logit_test, ranks_of_hits, swapped_on_cpu
 from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.groups import validate_groups
-from torch_ap.inference.groups_at_k import combined_groups, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import combined_groups, degrees_of_freedom_in_top, values_without_groups_at_k
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, number
 from torch_ap.inference.resampling import Resampling, group_items
 
@@ -229,7 +229,8 @@ def _compare_in_groups(
     groups, level = combined_groups(ids), options.confidence_level
     systems = zip(curves, scores, strict=True)
     without = [values_without_groups_at_k(*x, relevant, groups, options.k, options.values) for x in systems]
-    pair = PairedGroups(without, groups, relevant)
+    most_df = min(degrees_of_freedom_in_top(groups, x, options.k) for x in scores)
+    pair = PairedGroups(without, groups, relevant, most_df)
     settings: dict[str, Any] = {"confidence_level": level, "method": options.method, "design": "iid"}
     comparison = comparison_from_error(*values, pair.standard_error(), df=pair.df, reason=pair.reason, **settings)
     if not comparison.p_value < 1:  # also NaN

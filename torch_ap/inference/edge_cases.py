@@ -85,7 +85,7 @@ def _reason(
     few_groups = (curve.m > 1) & (misses > 0) & few_groups
     undefined_with_both = (curve.m > 1) & (misses > 0) & undefined & ~few_groups
     cases = {
-        f"no hits, so {name} and its interval are NaN": curve.m == 0,
+        "no hits: the ends are NaN": curve.m == 0,
         "one hit, which has no spread: the ends are NaN": curve.m == 1,
         f"no misses: {name} is the same for any scores, and the ends are NaN": (curve.m > 1) & (misses == 0),
         FEW_GROUPS: few_groups,

@@ -2,8 +2,9 @@ r"""Measures at rank k of items in groups: their values without each group, and 
 
 Without group g, the ranking of the n - n_g other items is cut at the share k / n, see
 :mod:`torch_ap.core.measures.top_share`. The delete-one-group jackknife of :mod:`torch_ap.inference.groups` gives the
-standard error and the degrees of freedom. The interval is on the logit scale, with Student's t. More than
-``MAX_JACKKNIFE`` groups are combined to this number of groups, which are independent, too.
+standard error. The interval is on the logit scale, with Student's t. Its degrees of freedom are min(G, G_+, G_-, G_k)
+- 1, with G_k the effective number of groups of the items in the top k: a group that fills the top k has no spread. More
+than ``MAX_JACKKNIFE`` groups are combined to this number of groups, which are independent, too.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from torch_ap.core.ranking import hit_curve, order
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import record
 from torch_ap.inference.edge_cases import resolve_edge_cases
-from torch_ap.inference.groups import MAX_JACKKNIFE, Groups, few_groups_reason, standard_error
+from torch_ap.inference.groups import MAX_JACKKNIFE, Groups, effective_number, few_groups_reason, standard_error
 from torch_ap.inference.record import Interval, first_interval
 from torch_ap.inference.resampling import curve_from_counts, group_items
 
@@ -86,7 +87,7 @@ def grouped_interval_at_k(
     groups = combined_groups(ids)
     values = values_without_groups_at_k(curve, scores, relevant, groups, k, measure)
     hits = groups.hits(relevant)
-    df = hits.new_tensor([groups.degrees_of_freedom(hits)])
+    df = hits.new_tensor([min(groups.degrees_of_freedom(hits), degrees_of_freedom_in_top(groups, scores, k))])
     estimate = estimate[None]
     error = torch.where(estimate < 1, standard_error(values), 0)
     low, high = record.logit(estimate, error, record.student_quantile(confidence_level, df))
@@ -99,6 +100,11 @@ def grouped_interval_at_k(
     if bool(interval.low.isnan()):
         return interval
     return replace(interval, reason="; ".join(filter(None, [interval.reason, few_groups_reason((hits > 0).sum())])))
+
+
+def degrees_of_freedom_in_top(groups: Groups, scores: Tensor, k: int) -> float:
+    """Return G_k - 1, with G_k the effective number of groups of the (N,) items whose scores reach rank k."""
+    return effective_number(groups.hits(scores >= scores.topk(k).values[-1])) - 1
 
 
 def combined_groups(ids: Tensor) -> Groups:

@@ -128,8 +128,9 @@ def recall_at_k_interval(
     interval = cut.recall(confidence_level, design)
     interval = replace(interval, reason=reason or interval.reason)
     if groups is not None:
-        found = _grouped_interval(interval, curve, (preds, target, groups), cut.k, recall_in_top_share, "R@k")
-        return interval if cut.k == cut.n else found
+        grouped.validate_groups(groups, target.flatten().shape, target.device)
+        if cut.k < cut.n:
+            return _grouped_interval(interval, curve, (preds, target, groups), cut.k, recall_in_top_share, "R@k")
     return (
         ends_by_weights(interval, curve, cut.k, recall_in_top_share, resampling)
         if cut.is_drawn(design, method)

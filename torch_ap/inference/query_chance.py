@@ -38,7 +38,7 @@ from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.comparison import PairedGroups, logit_test
 from torch_ap.inference.groups import Groups, validate_groups
-from torch_ap.inference.groups_at_k import combined_groups, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import combined_groups, degrees_of_freedom_in_top, values_without_groups_at_k
 from torch_ap.inference.record import SAME_VALUE
 from torch_ap.inference.resampling import Resampling
 
@@ -132,7 +132,8 @@ def chance_test_of_queries(
             raise ValueError("`groups` cannot be combined with `indexes`: the labels of each query are in random order")
         if top_k is None:
             raise_invalid("top_k", "must be a rank with `groups`; for AP use `chance_test`", top_k)
-        checks.one_of("method", method, ("auto",), or_else="another without `groups`")
+        if method != "auto":
+            raise_invalid("method", "must be 'auto' with `groups`", method)
         if ties != "grouped" and bool((curve.items > 1).any()):
             raise_invalid("ties", "must be 'grouped' with `groups` if scores are tied", ties)
         if 0 < int(relevant.sum()) < len(relevant):  # else all orders are alike
@@ -151,7 +152,8 @@ def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, 
     k, top = min(measure.top_k, n), partial(average_precision_in_top_share, denominator=measure.denominator)
     without = values_without_groups_at_k(builders.from_scores(scores, relevant), scores, relevant, groups, k, top)
     left = n - groups.sizes, relevant.sum() - groups.hits(relevant)
-    pair = PairedGroups([without, _expected_in_top_share(*left, k / n, measure.denominator)], groups, relevant)
+    values = [without, _expected_in_top_share(*left, k / n, measure.denominator)]
+    pair = PairedGroups(values, groups, relevant, degrees_of_freedom_in_top(groups, scores, k))
     p, reason = 1.0, pair.reason
     if pair.df < 1:
         p = math.nan

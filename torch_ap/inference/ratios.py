@@ -31,7 +31,9 @@ def compare_ratios(a: Ratio, b: Ratio, *, confidence_level: float) -> Comparison
     has_spread = bool(error > 0)
     half = error * student_quantile(confidence_level, difference.new_tensor(units - 1.0)) if has_spread else torch.nan
     p, reason = math.nan, "" if has_spread else "the units have no spread: there is no interval"
-    if difference == 0:
+    if difference.isnan():
+        reason = "a ratio is 0 / 0: there is no interval"
+    elif difference == 0:
         p, reason = 1.0, "no difference: p = 1 by definition"
     elif has_spread:
         p = student_tail(abs(float(difference / error)), units - 1)

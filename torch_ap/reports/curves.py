@@ -32,7 +32,9 @@ def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> lis
     if not float(curve.m):
         return []
     is_small = options.simultaneous or float(curve.n) <= _MAX_BAND_ITEMS
-    has_band = is_single and not curve.hits.is_floating_point() and is_small
+    has_band = is_single and not curve.hits.is_floating_point() and is_small and bool(1 < curve.m < curve.n)
+    if options.simultaneous and not has_band:
+        raise ValueError("`simultaneous` requires two hits and a miss, and no weights")
     extent = "which contains the whole curve" if options.simultaneous else "level by level"
     shade = f" The shade is the {options.level} confidence band of interpolated precision, {extent}."
     shade = shade if has_band else ""
@@ -42,8 +44,8 @@ def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> lis
         lambda ax: plot.precision_recall(
             drawn,
             ax=ax,
-            band=(band := has_band and bool(1 < curve.m < curve.n)),
-            simultaneous=band and options.simultaneous,
+            band=has_band,
+            simultaneous=options.simultaneous,
             beta=1.0,
             confidence_level=options.confidence_level,
         ),

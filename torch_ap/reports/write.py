@@ -132,7 +132,7 @@ def report(
     checks.boolean("simultaneous", simultaneous)
     evaluated: Any = metric
     if simultaneous and (others or not isinstance(evaluated, ItemAnalyses) or evaluated._settings.inputs.width):
-        raise_invalid("simultaneous", "must be False without the curve of one ranking of one system", simultaneous)
+        raise ValueError("`simultaneous` requires the curve of one ranking of one system")
     names = query_names if has_queries else class_names
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)

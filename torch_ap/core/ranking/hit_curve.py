@@ -95,7 +95,8 @@ class HitCurve:
             raise AttributeError(name)
         for count in _COUNTS:
             values = getattr(self.native, count)
-            self.__dict__[count] = torch.from_numpy(values if values.flags.carray else values.copy())
+            usable = values.flags.carray and min(values.strides) >= 0  # NumPy takes any one item for contiguous
+            self.__dict__[count] = torch.from_numpy(values if usable else values.copy())
         return self.__dict__[name]
 
     @property

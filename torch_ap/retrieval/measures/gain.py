@@ -206,8 +206,8 @@ class DCG(_DiscountedGain):
     table_name: ClassVar[str] = "DCG"
 
     def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
-        """Return the mean over random orders, as for :class:`NormalizedDCG`."""
-        return self._mean_dcg(curve, groups)
+        """Return the mean over random orders, as for :class:`NormalizedDCG`; NaN if nothing has a gain."""
+        return torch.where(curve.m > 0, self._mean_dcg(curve, groups), torch.nan)
 
     @arrays.quiet
     def values(self, curve: HitCurve) -> Tensor:
