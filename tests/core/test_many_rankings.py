@@ -12,7 +12,7 @@ from tests.support import oracles_retrieval as oracles
 from tests.support.each import each
 from torch_ap.core.ranking import builders, few_items, long_rankings, many_rankings, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.curves.hit_curves import area_under_hit_curve
+from torch_ap.curves import area_under_hit_curve
 
 VALUES = (-float("inf"), -2.5, -0.0, 0.0, 1.0, float("inf"))
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

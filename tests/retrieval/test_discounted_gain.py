@@ -18,8 +18,8 @@ from tests.support.each import each
 from tests.support.tolerances import LAST_BITS, REORDERED
 from torch_ap import RetrievalMAP, RetrievalNormalizedDCG
 from torch_ap.functional import retrieval_normalized_dcg
+from torch_ap.retrieval import QueryMetric
 from torch_ap.retrieval.measures.gain import DCG, NormalizedDCG, discounts, running_discounts, total_discount
-from torch_ap.retrieval.metrics.query_metric import QueryMetric
 
 F64 = {"dtype": torch.float64}
 TIES = ("expected", "grouped", "optimistic", "pessimistic")

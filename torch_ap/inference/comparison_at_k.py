@@ -105,8 +105,8 @@ def compare_rankings_at_k(
 
     In 6 configurations with k from 30 to 100, the interval of "dirichlet" covers .963 to 1 at 95%, and it rejects for
     0 to .037 of equally good systems at 5% ("permutation" for .007 to .056); least where the top k contain nearly no
-    misses (``benchmarks.coverage``). With 10 to 200 groups, it rejects for .008 to .036 (AP@k) and 0 to .016 (precision
-    and recall).
+    misses (``benchmarks.coverage``). With 10 to 200 groups, it rejects for .004 to .029 (AP@k) and .001 to .009
+    (precision and recall).
 
     No other package has an equivalent. Source: Zou & Donner (2008); Rubin (1981); Phipson & Smyth (2010) for
     (b + 1) / (B + 1).

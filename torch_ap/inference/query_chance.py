@@ -82,7 +82,7 @@ def chance_test_of_queries(
         groups: (N,) integers, a tensor or a list, the group of each item of one ranking, such as a patient, for AP@k;
             None for independent items. Whether AP@k is above chance in the population of groups is then tested as by
             "jackknife" in :func:`torch_ap.inference.chance_test`: by the logits of AP@k and of its chance level, from
-            both values without each group. It rejects 3.1 to 5.2% of rankings without skill at nominal 5%, with 10 to
+            both values without each group. It rejects at most 5.2% of rankings without skill at nominal 5%, with 10 to
             200 groups (``benchmarks.coverage``).
         n_resamples: number B of random orders, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
