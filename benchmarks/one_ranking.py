@@ -32,7 +32,7 @@ from benchmarks.timing import (
 from torch_ap import functional
 
 PEERS = ["torchmetrics", "scikit-learn", "torcheval"]
-LONGEST = 1.0  # s; slower contenders run once, as a few percent do not matter for multiples of 10 and more
+LONGEST = 1.0  # s; slower contenders have one round that counts, as a few percent do not matter for their multiples
 
 
 def scores(shape: tuple[int, ...], rate: float) -> tuple[Tensor, Tensor]:

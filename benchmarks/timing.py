@@ -41,7 +41,7 @@ def time_in_turns(
         clock: ``time.perf_counter`` for wall time, ``time.process_time`` for processor time.
         statistic: of the rounds, for example ``min``.
         calls: number of calls that are timed together, for functions that are too short to be timed alone.
-        longest: a contender whose first round takes more seconds runs only once, and this round counts.
+        longest: a contender whose first round takes more seconds has only one round that counts.
         warm_up: run each contender once more before each timed round. Evaluators in C++ free millions of blocks, and
             the next allocations sort these blocks for up to 0.1 s, which would count for the next contender.
     """
@@ -50,7 +50,7 @@ def time_in_turns(
     with _frozen_garbage():
         for turn in range(rounds + 1):
             for name, run in contenders.items():
-                if first.get(name, 0) * calls > longest:
+                if turn > 1 and first[name] * calls > longest:
                     continue
                 if warm_up and turn:
                     run()
