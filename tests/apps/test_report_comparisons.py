@@ -133,21 +133,34 @@ def test_the_highest_f1_of_two_detectors(tmp_path):
     assert row[3:5] == [f"{float(x):+.3f}" for x in (expected.low, expected.high)]
 
 
+def f1_terms(scores, relevant):
+    """Return numerator and denominator of the highest F1 of all (N, C) decisions, for each item."""
+
+    def terms(threshold):
+        decided = (scores >= threshold).long()
+        return (2.0 * (relevant * decided).sum(1), (relevant + decided).sum(1).double())
+
+    return max(map(terms, scores.flatten()), key=lambda x: float(x[0].sum() / x[1].sum()))
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_highest_f1_of_classes_and_groups(tmp_path):
     generator = torch.Generator().manual_seed(0)
     target, groups = torch.randint(0, 3, (90,), generator=generator), torch.arange(90) // 3
-    pair, single = [], []
+    relevant = torch.nn.functional.one_hot(target, 3)
+    pair, single, sides = [], [], []
     for shift in (1.5, 0.7):
-        scores = torch.randn(90, 3, generator=generator).double() + shift * torch.nn.functional.one_hot(target, 3)
+        scores = torch.randn(90, 3, generator=generator).double() + shift * relevant
         pair.append(MulticlassAveragePrecision(3, normalization="none"))
         pair[-1].update(scores, target)
         single.append(BinaryAveragePrecision())
-        single[-1].update(scores[:, 0], (target == 0).long(), groups=groups)
-    for metrics in (pair, single):
+        single[-1].update(scores[:, 0], relevant[:, 0], groups=groups)
+        of_groups = f1_terms(scores[:, :1], relevant[:, :1])
+        sides.append((f1_terms(scores, relevant), [x.reshape(30, 3).sum(1) for x in of_groups]))
+    for metrics, terms in zip((pair, single), zip(*sides, strict=True), strict=True):
         row = compared(*metrics, tmp_path / "x.md", **FEW)["highest F1: F1"]
-        low, difference, high = (float(row[x]) for x in (3, 2, 4))
-        assert low < difference < high
+        expected = compare_ratios(*terms, confidence_level=0.95)
+        assert row[2:5] == [f"{float(x):+.3f}" for x in (expected.difference, expected.low, expected.high)]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -207,9 +207,10 @@ def test_clusters_of_rows_and_of_groups(paths, tensors, columns, score):
     grouped = measures(score(paths["csv"], *BINARY, "--group", "query", "--cluster", "query", "--interval", "--json"))
     expected = metric.confidence_interval(groups={query: query for query in range(20)})
     assert grouped["map"]["low"] == pytest.approx(float(expected.low))
-    said = score(paths["csv"], *BINARY, "--group", "query", "--cluster", "class", status=2).err
+    words = ("--group", "query", "--cluster", "class", "--interval")
+    said = score(paths["csv"], *BINARY, *words, status=2).err
     assert "all rows of a group must have one cluster (--cluster), group 'q" in said
-    assert "--cluster has no meaning with --bins" in score(*arguments[:7], "--bins", "9", status=2).err
+    assert "--cluster has no meaning with --bins" in score(*arguments[:7], "--bins", "9", "--interval", status=2).err
 
 
 def test_groups_are_queries(paths, tensors, columns, score):

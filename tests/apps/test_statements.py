@@ -258,6 +258,7 @@ def test_band_of_a_whole_curve(run, monkeypatch):
         (("--simultaneous",), "--simultaneous needs --interval and --per-class with classes, or --report"),
         (("--simultaneous", "--report", "x.md", "--cluster", "cluster"), "has no meaning with --group or --cluster"),
         (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best or --bins"),
+        (("--cluster", "cluster"), "--cluster has no meaning without --interval, --chance-test, --baseline"),
         (("--first-look", "9"), "--first-look has no meaning without --interval or --fail-below"),
         (("--first-look", "401", "--interval"), "--first-look must be at most the number of rows, 400, got 401"),
         (("--first-look", "9", "--interval", "--report", "x.md"), "--first-look has no meaning with --report"),

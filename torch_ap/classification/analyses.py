@@ -16,8 +16,8 @@ from torch_ap.classification.item_sample import ItemSample
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.base.untraced import disable_tracing_of_methods
-from torch_ap.core.items.inputs import Batch, warn_of_logits, warn_of_two_scores
-from torch_ap.core.items.settings import APSettings
+from torch_ap.core.items.inputs import Batch
+from torch_ap.core.items.settings import APSettings, validate_call
 from torch_ap.core.measures.convention import PLAIN, Convention
 from torch_ap.core.metric.evaluation import Evaluation
 from torch_ap.core.metric.state import settings_text, shown_settings
@@ -88,10 +88,8 @@ class EvaluatedItems(Evaluation, ItemAnalyses):
         groups: Tensor | None = None,
     ) -> None:
         self._settings, self.device = settings, preds.device
-        self._items = batch = settings.validate(preds, target, weights)._replace(groups=groups)
-        warn_of_logits(settings.inputs, batch)
-        warn_of_two_scores(settings.inputs, [batch.scores], [batch.target])
-        self._rankings = settings.curve(batch)
+        self._items = validate_call(settings, preds, target, weights)._replace(groups=groups)
+        self._rankings = settings.curve(self._items)
 
     @property
     def plot_legend_name(self) -> str | None:

@@ -39,7 +39,7 @@ class Settings:
 
 
 def read_clusters(path: str, unit: str = "query") -> dict[str, str]:
-    """Return the cluster of each query, or of each other unit, from the lines ``query cluster`` of a file.
+    """Return the cluster of each unit, such as a query or an image, from the lines ``unit cluster`` of a file.
 
     Raises:
         OSError: if it cannot be read.

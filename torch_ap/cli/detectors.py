@@ -4,6 +4,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -83,7 +84,7 @@ class Paths:
         Raises:
             ValueError: for a repeated path, a missing baseline, and too many lists for an option.
         """
-        repeated = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+        repeated = next((y for x, y in combinations(paths, 2) if is_same_file(x, y)), None)
         if repeated is not None:
             raise ValueError(f"{repeated}: is listed twice")
         if args.best:
@@ -124,7 +125,7 @@ class Paths:
 
 
 def evaluate_images(metric_name: str, options: Mapping[str, Any], data: Any, groups: Any = None) -> Any:
-    """Return images evaluated by the rules of a metric, without the metric, which imports torchmetrics for two seconds.
+    """Return images evaluated by the rules of a metric; the metric itself would import torchmetrics, in two seconds.
 
     Args:
         metric_name: name of the metric class.

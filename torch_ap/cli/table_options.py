@@ -1,6 +1,7 @@
 """Options of ``torch-ap score`` and ``torch-ap report``; without torch, as the other options."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from torch_ap.cli.options import Parser, Subparsers, add_command, fraction, int_from_2, open_fraction, page_path
@@ -96,7 +97,7 @@ def add_score(subparsers: Subparsers) -> None:
         "  torch-ap score 'part-*.parquet' --preds score --target label --exact\n"
         "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
     )
-    _add_columns(parser)
+    _add_columns(parser, ("interval", "chance_test", "baseline", "fail_below", "best", "report"))
     parser.measures("ap")
     parser.flag("--per-group", "add the values of each group")
     parser.flag("--per-class", "add the values of each class or label")
@@ -193,8 +194,8 @@ def add_explain(subparsers: Subparsers) -> None:
     parser.forms()
 
 
-def _add_columns(parser: Parser) -> None:
-    """Add the file, its columns, and the convention."""
+def _add_columns(parser: Parser, clustered: Sequence[str] = ()) -> None:
+    """Add the file, its columns, and the convention; ``clustered`` are the options that ``--cluster`` needs."""
     parser.option("file", _FILE, metavar="FILE", nargs="+", action=_Files)
     parser.option("--format", "format of FILE (default: from its suffix)", choices=FORMATS)
     text = "scores, higher is better; several columns, or one column of lists: one ranking per class"
@@ -207,7 +208,7 @@ def _add_columns(parser: Parser) -> None:
     text = (
         "patient, user or site of each row, or with --group of each group: rows of a cluster may depend on each other"
     )
-    parser.option("--cluster", f"{text}; for intervals and comparisons", metavar="COL")
+    parser.option("--cluster", f"{text}; for intervals and comparisons", needs=clustered, metavar="COL")
     parser.option("--baseline", _BASELINE, metavar="OTHER")
     parser.option("--ties", "rule for equal scores (default: grouped; with --group: expected)", choices=TIE_RULES)
     text = "divisor of ap@k: min(k, m) (default), all m relevant rows, or those found in the top k"

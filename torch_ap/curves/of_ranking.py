@@ -16,8 +16,7 @@ from torch_ap.core.base.options import (
     TopK,
     settings_from,
 )
-from torch_ap.core.items.inputs import warn_of_logits, warn_of_two_scores
-from torch_ap.core.items.settings import average_precision_settings
+from torch_ap.core.items.settings import average_precision_settings, validate_call
 from torch_ap.core.measures.convention import Convention
 from torch_ap.curves.record import Curve, curve_records
 
@@ -203,9 +202,6 @@ def _curves(arguments: Mapping[str, Any], columns: tuple[str | None, int | None]
     """Return the curves for the arguments of a public function; ``columns`` are the name and number of its columns."""
     fixed = {"columns": columns, "average": "none", "thresholds": None}
     settings = settings_from(average_precision_settings, {**arguments, **fixed})
-    batch = settings.validate(arguments["preds"], arguments["target"], arguments["weights"])
-    settings.inputs.raise_broken(settings.inputs.without_nan(batch.broken))
-    warn_of_logits(settings.inputs, batch)
-    warn_of_two_scores(settings.inputs, [batch.scores], [batch.target])
+    batch = validate_call(settings, arguments["preds"], arguments["target"], arguments["weights"])
     rankings = settings.in_population(settings.curve(batch, keep_all_groups=True))
     return curve_records(rankings, settings.convention, names)

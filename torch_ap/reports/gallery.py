@@ -35,7 +35,7 @@ _SIDE = 320  # units of the longer side of a picture
 _LISTED = 4  # classes in a caption
 _MAX_COLUMNS = 120  # of a mask
 _MOST_BYTES = 700_000  # of the shapes of images without a picture
-_NOTE = 10_000  # bytes for the sentence and the names of the classes
+_NOTE = 1_000  # bytes for the sentence and the tags
 _DIGITS = 10  # numbers of these shapes are tenths of a unit
 _DRAWN = {  # column by `iou_type`
     **dict.fromkeys(("bbox", "rotated"), "boxes"),
@@ -262,22 +262,23 @@ class _Gallery:
             budget: the largest number of bytes of both.
         """
         images = [x for x in rows if x not in self._pictured]
-        found, left = dict[str, str](), min(_MOST_BYTES, budget // 2 if self._options.images else budget - _NOTE)
+        names = json_text({"names": self._class_names, "kinds": DETECTION_KINDS})[1:-1]
+        found, used = dict[int, str](), len(names.encode()) + _NOTE
+        limit = min(_MOST_BYTES, budget // 2 if self._options.images else budget)
         for image in images:
-            text = json_text(self._data(image))
-            left -= len(text.encode()) + 9
-            if left < 0:
+            text = f'"{image}":{json_text(self._data(image))}'
+            size = len(text.encode()) + 1
+            if used + size > limit:
                 break
-            found[str(image)] = text
-        thumbnails = self.thumbnails.definitions(budget - sum(map(len, found.values())))
+            found[image], used = text, used + size
+        thumbnails = self.thumbnails.definitions(budget - used)
         if not found:
             return thumbnails
-        names = json_text({"names": self._class_names, "kinds": DETECTION_KINDS})[1:-1]
-        each = ",".join(f'"{image}":{text}' for image, text in found.items())
         note = (
             f"The shapes of {len(found):,} of {len(images):,} further images of the table are on this page, in "
             "the order of its rows; a row opens its drawing."
         )
+        each = ",".join(found.values())
         data = f'<script type="application/json" id="drawings">{{{names},"images":{{{each}}}}}</script>'
         return f'<p class="source">{note}</p>{data}{thumbnails}'
 

@@ -17,8 +17,8 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 
 
 @dataclass(frozen=True)
-class NormalizedAveragePrecision(Measure):
-    """Average precision relative to the share of hits, (AP - m / n) / (1 - m / n).
+class _Relative(Measure):
+    """A measure relative to the share of hits.
 
     Attributes:
         ties: name of a tie rule, "grouped".
@@ -27,8 +27,14 @@ class NormalizedAveragePrecision(Measure):
     ties: str = "grouped"
 
     supported_ties: ClassVar[tuple[str | None, ...]] = ("grouped",)
-    table_name: ClassVar[str] = "normalized AP"
     is_bounded: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class NormalizedAveragePrecision(_Relative):
+    """Average precision relative to the share of hits, (AP - m / n) / (1 - m / n)."""
+
+    table_name: ClassVar[str] = "normalized AP"
 
     def describe(self) -> str:
         """Return the definition of the measure."""
@@ -46,18 +52,10 @@ class NormalizedAveragePrecision(Measure):
 
 
 @dataclass(frozen=True)
-class PrecisionRecallGainArea(Measure):
-    """Area under the curve of precision gain over recall gain (Flach & Kull 2015).
+class PrecisionRecallGainArea(_Relative):
+    """Area under the curve of precision gain over recall gain (Flach & Kull 2015)."""
 
-    Attributes:
-        ties: name of a tie rule, "grouped".
-    """
-
-    ties: str = "grouped"
-
-    supported_ties: ClassVar[tuple[str | None, ...]] = ("grouped",)
     table_name: ClassVar[str] = "AUPRG"
-    is_bounded: ClassVar[bool] = False
 
     @property
     def has_chance_level(self) -> bool:
