@@ -61,6 +61,7 @@ class _DiscountedGain(Measure):
     ties: str = "expected"
     graded: ClassVar[bool] = True
     is_bounded: ClassVar[bool] = False
+    _highest: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,8 +72,22 @@ class _DiscountedGain(Measure):
         gain = {"linear": "the grade of each item", "exponential": "2^grade - 1 of each item"}[self.gains]
         return f"{self.table_name}, the sum of {gain} in {self.top} over log2(rank + 1)"
 
-    def _mean_dcg(self, curve: HitCurve, groups: HitCurve | None) -> Tensor:
-        """Return the mean DCG over random orders: each of the n places has the mean gain of the ranked items."""
+    def _divisor(self, curve: HitCurve) -> Any:
+        """Return the divisor of the DCG of each ranking, (S,) native; NaN if nothing has a gain."""
+        m = curve.native.m
+        return arrays.namespace(m).where(m > 0, 1.0, torch.nan)
+
+    @arrays.quiet
+    def values(self, curve: HitCurve) -> Tensor:
+        """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
+        gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
+        return arrays.tensor(arrays.clamp_max(gain / self._divisor(curve), self._highest))
+
+    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
+        """Return the mean over random orders: each of the n places has the mean gain of the ranked items.
+
+        For ``groups`` see :class:`torch_ap.core.measures.measure.Measure`. The level is NaN if nothing has a gain.
+        """
         n, grades = segments.as_float64(curve.n), curve.grades
         assert grades is not None
         gain = segments.total(self.gains_of(grades), segments.from_zero(curve.hits)[curve.offsets])
@@ -83,7 +98,7 @@ class _DiscountedGain(Measure):
             ones = torch.ones(int(groups.hits.sum()), dtype=n.dtype, device=n.device)
             discount = arrays.tensor(self.dcg(groups, arrays.native(ones)))
             worth = torch.cat([discount, n.new_zeros(len(n) - len(discount))])
-        level: Tensor = gain / n.clamp(min=1) * worth
+        level: Tensor = gain / n.clamp(min=1) * worth / arrays.tensor(self._divisor(curve))
         return level
 
     def dcg(self, curve: HitCurve, gains: Any) -> Any:
@@ -98,15 +113,6 @@ class _DiscountedGain(Measure):
         elif len(gains) > len(factors):
             factors = factors[segments.ids(hits_above)]
         return segments.total(gains * factors, hits_above[native.offsets])
-
-    def ideal(self, curve: HitCurve) -> Any:
-        """Return the DCG of the ideal ranking, (S,) native."""
-        native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
-        offsets = segments.from_counts(native.m)
-        single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
-        place = arrays.arange_like(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
-        gains = gains * single[place]
-        return segments.total(gains * (place < self.top_k) if isinstance(self.top_k, int) else gains, offsets)
 
     def gains_of(self, grades: Any) -> Any:
         """Return the gain of each grade, native or not."""
@@ -152,20 +158,20 @@ class NormalizedDCG(_DiscountedGain):
     """
 
     table_name: ClassVar[str] = "nDCG"
+    _highest: ClassVar[float] = 1.0
 
     def describe(self) -> str:
         """Return the definition of the measure."""
         return f"{super().describe()}, divided by the sum of the ideal order"
 
-    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
-        """Return the mean over random orders; for ``groups`` see :class:`torch_ap.core.measures.measure.Measure`."""
-        return self._mean_dcg(curve, groups) / arrays.tensor(self.ideal(curve))
-
-    @arrays.quiet
-    def values(self, curve: HitCurve) -> Tensor:
-        """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
-        gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
-        return arrays.tensor(arrays.clamp_max(gain / self.ideal(curve), 1))
+    def _divisor(self, curve: HitCurve) -> Any:
+        """Return the DCG of the ideal ranking, (S,) native."""
+        native, gains = curve.native, self.gains_of(arrays.native(curve.ideal_grades))
+        offsets = segments.from_counts(native.m)
+        single = discounts(int(native.m.max()) if len(native.m) else 0, native.m)
+        place = arrays.arange_like(len(gains), offsets) - segments.each_entry(offsets[:-1], offsets)
+        gains = gains * single[place]
+        return segments.total(gains * (place < self.top_k) if isinstance(self.top_k, int) else gains, offsets)
 
     def values_of_lists(self, rankings: Sequence[FewHits]) -> list[float] | None:
         """Return the value of each short ranking; None for many gains, and for gains that are not the grades."""
@@ -204,16 +210,6 @@ class DCG(_DiscountedGain):
     """
 
     table_name: ClassVar[str] = "DCG"
-
-    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
-        """Return the mean over random orders, as for :class:`NormalizedDCG`; NaN if nothing has a gain."""
-        return torch.where(curve.m > 0, self._mean_dcg(curve, groups), torch.nan)
-
-    @arrays.quiet
-    def values(self, curve: HitCurve) -> Tensor:
-        """Return the value of each ranking of a curve with grades: (S,) float64, NaN if nothing has a gain."""
-        gain = self.dcg(curve, self.gains_of(arrays.native(curve.grades)))
-        return arrays.tensor(arrays.namespace(gain).where(curve.native.m > 0, gain, torch.nan))
 
 
 def _discount_of_end(depth: int, above: Any, places: Any) -> Any:
