@@ -8,7 +8,6 @@ from torch import Tensor
 from torch_ap.classification.state import ItemState
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import Action, IgnoreIndex, NanStrategy, Normalization, Thresholds, with_keywords_of
-from torch_ap.core.items.settings import average_precision_settings
 from torch_ap.core.metric.state import setting
 from torch_ap.core.ranking import segments
 from torch_ap.inference.operating_point import ThresholdCriterion
@@ -26,6 +25,8 @@ class OperatingPointMetric(ItemState):
         kwargs: arguments of the base class.
     """
 
+    _options = ("empty_target_action", "nan_strategy")
+
     def __init__(
         self,
         ratio: str,
@@ -41,17 +42,8 @@ class OperatingPointMetric(ItemState):
         **kwargs: Any,
     ) -> None:
         checks.fraction(f"min_{ratio}", least)
-        settings = average_precision_settings(
-            columns,
-            "none",
-            thresholds,
-            ignore_index,
-            validate_args,
-            normalization,
-            empty_target_action=empty_target_action,
-            nan_strategy=nan_strategy,
-        )
-        super().__init__(settings, **kwargs)
+        settings = columns, "none", thresholds, ignore_index, validate_args, normalization
+        super().__init__(*settings, empty_target_action=empty_target_action, nan_strategy=nan_strategy, **kwargs)
         self._criterion = ThresholdCriterion(**{ratio: least})
 
     @property

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.core.base import arrays, tensors
-from torch_ap.core.base.options import IgnoreIndex, Sync, Thresholds
+from torch_ap.core.base.options import Sync
 from torch_ap.core.base.tensors import NAN_SCORE
 from torch_ap.core.items import exchange
 from torch_ap.core.items import inputs as sketches
@@ -56,8 +56,8 @@ class ItemState(RankingMetric):
     With adaptive bins it contains a sketch and the latest items, which are counted in large batches.
 
     Args:
-        settings: settings of the value.
-        kwargs: arguments of the base class.
+        arguments: positional arguments of :func:`torch_ap.core.items.settings.average_precision_settings`.
+        kwargs: further settings, and arguments of the base class.
     """
 
     _peer_states = ("preds", "target", "confmat")
@@ -90,7 +90,11 @@ class ItemState(RankingMetric):
     _cached_attributes = (*RankingMetric._cached_attributes, "_seen")
     _seen: tuple[list[Tensor], int, int] = ([], 0, 0)  # a list state, its length and its number of items
 
-    def __init__(self, settings: APSettings, **kwargs: Any) -> None:
+    _options: tuple[str, ...] = tuple(APOptions.__annotations__)  # keywords of the settings
+
+    def __init__(self, *arguments: Any, **kwargs: Any) -> None:
+        options = {name: kwargs.pop(name) for name in self._options if name in kwargs}
+        settings = average_precision_settings(*arguments, **options)
         inputs, bins = settings.inputs, settings.bins
         micro = settings.adaptive and settings.average == "micro"
         super().__init__(f"{inputs}|{None if bins is None else bins.identity}{'|micro' * micro}", **kwargs)
@@ -434,22 +438,6 @@ class ItemMetric(ItemAnalyses, ItemState):
         "_settings.prevalence", "The share of positives to which the value applies; None for the share in the sample."
     )
     num_relevant = setting("_settings.num_relevant", "The number of positives, scored or not; None if all are scored.")
-
-    def __init__(
-        self,
-        columns: tuple[str | None, int | None],
-        average: str | None,
-        thresholds: Thresholds,
-        ignore_index: IgnoreIndex,
-        validate_args: bool,
-        normalization: str | None,
-        **kwargs: Any,
-    ) -> None:
-        options: dict[str, Any] = {name: kwargs.pop(name) for name in APOptions.__annotations__ if name in kwargs}
-        settings = average_precision_settings(
-            columns, average, thresholds, ignore_index, validate_args, normalization, **options
-        )
-        super().__init__(settings, **kwargs)
 
     @torch.jit.unused
     def forward(
