@@ -24,26 +24,24 @@ from torch_ap.curves.precision_recall import (
 from torch_ap.detection.functions import (
     coco_mean_average_precision,
     kitti_mean_average_precision,
+    lvis_mean_average_precision,
     nuscenes_mean_average_precision,
     open_images_mean_average_precision,
     voc_mean_average_precision,
-)
-from torch_ap.detection.lvis import lvis_mean_average_precision
-from torch_ap.retrieval.at_k import (
-    retrieval_f_beta,
-    retrieval_fall_out,
-    retrieval_hit_rate,
-    retrieval_precision,
-    retrieval_precision_recall_curve,
-    retrieval_r_precision,
-    retrieval_recall,
 )
 from torch_ap.retrieval.curve import QueryCurve, retrieval_curve
 from torch_ap.retrieval.embeddings import EmbeddingRetrieval, embedding_average_precision
 from torch_ap.retrieval.functions import (
     retrieval_auroc,
     retrieval_average_precision,
+    retrieval_f_beta,
+    retrieval_fall_out,
+    retrieval_hit_rate,
     retrieval_normalized_dcg,
+    retrieval_precision,
+    retrieval_precision_recall_curve,
+    retrieval_r_precision,
+    retrieval_recall,
     retrieval_reciprocal_rank,
 )
 from torch_ap.retrieval.recommendation import Recommendation, recommendation_at_k

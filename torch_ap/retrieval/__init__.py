@@ -6,7 +6,7 @@ from torch_ap.core.base.lazy import lazy_exports
 from torch_ap.core.measures.names import METRICS
 
 if TYPE_CHECKING:
-    from torch_ap.retrieval.at_k import PrecisionRecallAtK
+    from torch_ap.retrieval.functions import PrecisionRecallAtK
     from torch_ap.retrieval.group_sizes import indexes_from_sizes
     from torch_ap.retrieval.metrics.at_k import (
         RetrievalFallOut,
@@ -55,7 +55,7 @@ __getattr__, __dir__ = lazy_exports(
     __all__,
     (
         "retrieval.rankings",
-        "retrieval.at_k",
+        "retrieval.functions",
         "retrieval.group_sizes",
         "retrieval.runs.suspicious",
         *(f"retrieval.metrics.{name}" for name in _METRICS),

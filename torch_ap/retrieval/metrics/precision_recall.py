@@ -12,7 +12,7 @@ from torch_ap.core.base import checks
 from torch_ap.core.base.options import Action, Ties
 from torch_ap.core.metric import plotted
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.retrieval.at_k import PrecisionRecallAtK
+from torch_ap.retrieval.functions import PrecisionRecallAtK
 from torch_ap.retrieval.measures.at_rank import AtEveryRank
 from torch_ap.retrieval.metrics.query_sample import check_mean
 from torch_ap.retrieval.metrics.state import QueryState
