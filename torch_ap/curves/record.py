@@ -13,7 +13,7 @@ from torch_ap.core.base.options import Design
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.counts import Counts
-from torch_ap.core.measures.precision_recall_gain import gain, precision_recall_gain_area
+from torch_ap.core.measures.relative import gain, precision_recall_gain_area
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve

@@ -9,7 +9,7 @@ from torch_ap.core.base import checks
 from torch_ap.core.base.options import Design
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.average_precision import average_precision
-from torch_ap.core.measures.precision_recall_gain import precision_recall_gain_area
+from torch_ap.core.measures.relative import precision_recall_gain_area
 from torch_ap.core.ranking import segments
 from torch_ap.inference import influence, record
 from torch_ap.inference.dirichlet import WeightedItems, replicate_ends

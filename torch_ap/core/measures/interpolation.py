@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
-from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -315,13 +314,8 @@ def order_ties(curve: HitCurve, ties: str) -> HitCurve:
     """Return the curve with each tie group in the order of the rule, "optimistic" or "pessimistic".
 
     The result has one entry per hit, without ties.
-
-    Raises:
-        ValueError: for a rule that does not order the items of a group.
     """
     rule = tie_rule(ties)
-    if not rule.is_ordered:
-        raise_invalid("ties", "must be a rule that orders equal scores", ties)
     group = torch.repeat_interleave(torch.arange(len(curve.hits), device=curve.hits.device), curve.hits)
     first = curve.hits.cumsum(0) - curve.hits
     inside = torch.arange(len(group), device=group.device) - first[group]

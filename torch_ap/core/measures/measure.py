@@ -159,17 +159,15 @@ class Measure(ABC):
         return mean.values(one_group(curve, curve.hits_seen))
 
     def bounds(self, curve: HitCurve, mixed: Tensor) -> Bounds:
-        """Return the bounds of each ranking of bins.
+        """Return the bounds of each ranking of bins, for a measure that ``has_bounds``.
 
         Args:
             curve: S rankings whose entries are bins.
             mixed: (E,) bool, whether a bin can contain distinct scores.
 
         Raises:
-            ValueError: for a measure without bounds, or weights that have no meaning.
+            ValueError: for weights, which have no meaning.
         """
-        if not self.has_bounds:
-            raise ValueError(f"{self.label} has no bounds")
         if curve.weighted:
             raise ValueError("weights have a meaning for average precision alone: a rank has no weight")
         is_exact = segments.total((self._depends_on_order(curve) & mixed).to(torch.int64), curve.offsets) == 0
@@ -228,10 +226,6 @@ class AtSeveral:
     def top_k(self) -> list[Any]:
         """The ranks."""
         return [part.top_k for part in self.parts]
-
-    def with_ties(self, ties: str) -> "AtSeveral":
-        """Return the measure with another tie rule."""
-        return AtSeveral(tuple(replace(part, ties=ties) for part in self.parts))
 
 
 def measure_at_ranks(top_k: Any, make: Callable[[Any], Any]) -> Any:
