@@ -25,14 +25,10 @@ pixels the first, the last, the lowest and the highest point are kept.
 
 from torch_ap.core.base.deprecated import former_names
 from torch_ap.plot.bars import per_class
-from torch_ap.plot.confusion import confusion_matrix
-from torch_ap.plot.detection import iou_thresholds
+from torch_ap.plot.detectors import confusion_matrix, error_costs, iou_thresholds
 from torch_ap.plot.epochs import epochs
-from torch_ap.plot.error_costs import error_costs
-from torch_ap.plot.over_depth import hit_curve
-from torch_ap.plot.over_recall import precision_recall
-from torch_ap.plot.over_recall_gain import precision_recall_gain
-from torch_ap.plot.over_thresholds import f_beta_thresholds
+from torch_ap.plot.over_cuts import f_beta_thresholds, hit_curve
+from torch_ap.plot.over_recall import precision_recall, precision_recall_gain
 from torch_ap.plot.plan import plan
 from torch_ap.plot.queries import query_differences
 from torch_ap.plot.rectangles import average_precision_rectangles
