@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.runs import evaluate_by_name
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.progress import Bar
@@ -19,7 +20,6 @@ from torch_ap.core.columns import columns
 from torch_ap.files import read_qrels, read_run
 from torch_ap.functional import retrieval_normalized_dcg
 from torch_ap.retrieval.runs import judge
-from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
 
 EXACT = ("map", "gm_map", "Rprec", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F", "ndcg", "bpref", "infAP")
@@ -60,7 +60,7 @@ def test_published_values(name, folder):
         convention="trec10",
         complete="-c" in flags,
     )
-    results = report.evaluate(matched, list(dict.fromkeys(measure for measure, _ in expected)))
+    results = evaluate_by_name(matched, list(dict.fromkeys(measure for measure, _ in expected)))
     for (measure, query), value in expected.items():
         result = results[measure]
         ours = result.aggregate if query == "all" else result.values[result.queries.index(query)].item()
@@ -118,7 +118,7 @@ def test_pytrec_eval_agrees(seed, tied, tmp_path):
     families |= {"ndcg", "ndcg_cut.5,10", "bpref", "infAP", "num_ret", "num_rel", "num_rel_ret"}
     expected = peer.RelevanceEvaluator(qrels, families | {"iprec_at_recall"}).evaluate(run)
     matched = judge(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), convention="trec9")
-    results = report.evaluate(matched, names)
+    results = evaluate_by_name(matched, names)
     assert set(matched.queries) == set(expected)
     for name in names:
         for query, value in zip(results[name].queries, results[name].values.tolist(), strict=True):
@@ -134,7 +134,7 @@ def test_pytrec_eval_agrees_on_levels(seed, level, tmp_path):
     names = {"map", "ndcg", "ndcg_cut.5", "bpref", "infAP", "num_rel", "num_rel_ret"}
     expected = peer.RelevanceEvaluator(qrels, names, relevance_level=level).evaluate(run)
     files = read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run")
-    results = report.evaluate(
+    results = evaluate_by_name(
         judge(*files, convention="trec9", relevance_level=level), [name.replace(".", "_") for name in names]
     )
     for name, result in results.items():
@@ -152,7 +152,7 @@ def test_ndcg_by_our_rules_for_ties_is_that_of_the_function(convention, complete
     files = read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run")
     judged = judge(*files, convention=convention, complete=complete, relevance_level=level)
     name = "ndcg@5" if gains == "linear" else "ndcg_exp@5"
-    found = report.evaluate(judged, [name])[name]
+    found = evaluate_by_name(judged, [name])[name]
     assert set(found.queries) == (qrels.keys() if complete else qrels.keys() & run.keys())
     for query, value in zip(found.queries, found.values.tolist(), strict=True):
         scores, grades = run.get(query, {}), qrels[query]
@@ -184,7 +184,7 @@ def test_ranx_agrees_where_nothing_is_tied(seed, tmp_path):
     matched = judge(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), convention="expected")
     names = {"map": "map", "map@10": "map@10", "P@5": "precision@5", "R@5": "recall@5", "Rprec": "r-precision"}
     names |= {"recip_rank": "mrr", "success@3": "hit_rate@3"}
-    results = report.evaluate(matched, list(names))
+    results = evaluate_by_name(matched, list(names))
     for ours, other in names.items():
         values = dict(zip(results[ours].queries, results[ours].values.tolist(), strict=True))
         assert [values[q] for q in both] == pytest.approx(list(theirs[other]), abs=REORDERED)
@@ -329,7 +329,7 @@ def test_empty_files(tmp_path):
     empty = write(tmp_path, "")
     matched = judge(read_qrels(empty), read_run(empty))
     assert matched.queries == []
-    assert np.isnan(report.evaluate(matched, ["map"])["map"].aggregate)
+    assert np.isnan(evaluate_by_name(matched, ["map"])["map"].aggregate)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n\n"])
@@ -349,14 +349,14 @@ def test_float32_ties_of_version_9(tmp_path):
     qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
     run = read_run(write(tmp_path, "q Q0 a 1 1.00000000001 t\nq Q0 b 1 1.0 t\n", "run"))
     matched = {name: judge(qrels, run, convention=name) for name in CONVENTIONS}
-    values = {name: report.evaluate(one, ["map"])["map"].aggregate for name, one in matched.items()}
+    values = {name: evaluate_by_name(one, ["map"])["map"].aggregate for name, one in matched.items()}
     assert values == {"trec9": 0.5, "trec10": 1, "expected": 1, "grouped": 1, "optimistic": 1, "pessimistic": 1}
 
 
 def test_the_same_document_of_another_query_is_not_judged(tmp_path):
     qrels = read_qrels(write(tmp_path, "q 0 a 1\nr 0 b 1\n", "qrels"))
     run = read_run(write(tmp_path, "r Q0 a 1 3 t\nr Q0 b 1 2 t\nq Q0 b 1 2 t\nz Q0 a 1 2 t\n", "run"))
-    result = report.evaluate(judge(qrels, run), ["map"])["map"]
+    result = evaluate_by_name(judge(qrels, run), ["map"])["map"]
     assert dict(zip(result.queries, result.values.tolist(), strict=True)) == {"q": 0, "r": 0.5}
 
 
@@ -364,7 +364,7 @@ def test_equal_hashes_are_no_match(tmp_path):
     qrels = read_qrels(write(tmp_path, "q 0 a 1\n", "qrels"))
     run = read_run(write(tmp_path, "q Q0 x 1 3 t\nq Q0 a 1 2 t\nr Q0 a 1 2 t\n", "run"))
     run = replace(run, key=np.repeat(qrels.key, 3))
-    result = report.evaluate(judge(qrels, run), ["map"])["map"]
+    result = evaluate_by_name(judge(qrels, run), ["map"])["map"]
     assert result.values.tolist() == [0.5]
     twice = replace(qrels, **{name: torch.cat([getattr(qrels, name)] * 2) for name in ("query", "relevance")})
     twice = replace(twice, key=np.repeat(qrels.key, 2), documents=np.array([b"a", b"b"]))
@@ -377,14 +377,14 @@ def test_unknown_measures(tmp_path):
     run = read_run(write(tmp_path, "q Q0 a 1 3 t\n", "run"))
     for name in ("rbp", "ndcg@0", "P@0", "P@", "map@1.5", "iprec@2", "P_x"):
         with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
-            report.evaluate(judge(qrels, run), [name])
+            evaluate_by_name(judge(qrels, run), [name])
     with pytest.raises(ValueError, match="needs ties='trec9' or 'trec10'"):
-        report.evaluate(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
+        evaluate_by_name(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
     for name in ("bpref", "infAP", "11pt_avg"):
         with pytest.raises(
             ValueError, match=f"'{name}' is defined by trec_eval only: it needs ties='trec9' or 'trec10'"
         ):
-            report.evaluate(judge(qrels, run, convention="expected"), [name])
+            evaluate_by_name(judge(qrels, run, convention="expected"), [name])
 
 
 @pytest.fixture

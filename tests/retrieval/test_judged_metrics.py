@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import torch_ap
+from tests.support.runs import evaluate_by_name
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import evaluate
@@ -71,7 +72,7 @@ def test_metrics_have_the_values_of_the_command(convention, complete, files):
     for name in NAMES:
         if name in TREC_ONLY and not convention.startswith("trec"):
             continue
-        found = report.evaluate(judged, [name])[name]
+        found = evaluate_by_name(judged, [name])[name]
         metric = evaluate(judged, name)
         queries, values = metric.per_query()
         assert [judged.queries[x] for x in queries.tolist()] == found.queries
@@ -90,7 +91,7 @@ def test_intervals_equal_the_queries(files, capsys):
     found = json.loads(trec(files, capsys, *asked, "--json").out)["run0"]
     judged = judged_run(files)
     for name in ("map", "P@5"):
-        ends = mean_interval(report.evaluate(judged, [name])[name].values, confidence_level=0.8, n_resamples=10_000)
+        ends = mean_interval(evaluate_by_name(judged, [name])[name].values, confidence_level=0.8, n_resamples=10_000)
         assert (found[name]["low"], found[name]["high"]) == (float(ends.low), float(ends.high))
     seen = judged.curve.hits_seen.tolist()
     each = [
@@ -117,12 +118,12 @@ def test_the_page_compares_run_and_baseline(files, capsys, tmp_path):
     assert "## Compared with run0" in text
     assert f"{found['run1']['map']['compared']['difference']:+.3f}" in text
     assert "| q4 |" in text
-    values = [report.evaluate(judged_run(files, run), ["map"])["map"].values for run in (1, 0)]
+    values = [evaluate_by_name(judged_run(files, run), ["map"])["map"].values for run in (1, 0)]
     p = float(compare_per_query(*values, bounds=(0, 1)).p_value)
     assert ("< 0.001" if p < 0.001 else f"{p:.2g}") in text
     for name in (*TREC_ONLY, "gm_map", "set_F"):
         trec(files, capsys, "-m", name, "--report", page)
-        assert report.evaluate(judged_run(files), [name])[name].aggregate == pytest.approx(
+        assert evaluate_by_name(judged_run(files), [name])[name].aggregate == pytest.approx(
             float(page.read_text().split("**")[1].split()[-1]),
             abs=5e-5,  # the command prints four digits
         )

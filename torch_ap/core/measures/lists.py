@@ -69,18 +69,15 @@ def average_precision(hits: FewHits, top_k: TopK, denominator: str) -> float:
     """Return AP, or AP@k; NaN if nothing is relevant."""
     if not hits.m:
         return _UNDEFINED
-    if top_k is None:
-        return segments.sum_of(_precisions(hits.places)) / hits.m
+    precisions = [nth / (place + 1) for nth, place in enumerate(hits.places, 1)]
     k, inside = hits.cut(top_k)
-    total = segments.sum_of(_pad_with_zeros(_precisions(hits.places[:inside]), hits.places))
+    total = segments.sum_of(precisions, inside)
+    if top_k is None:
+        return total / hits.m
     if denominator == "found":
         return total / inside if inside else 0.0
     value: float = total / divisor(denominator, hits.m, k)
     return value
-
-
-def _precisions(places: Sequence[int]) -> list[float]:
-    return [nth / (place + 1) for nth, place in enumerate(places, 1)]
 
 
 def ratio(hits: FewHits, name: str, top_k: TopK) -> float:
@@ -104,14 +101,7 @@ def normalized_gain(hits: FewHits, discounts: Sequence[float], top_k: TopK) -> f
     """Return nDCG if gains are the grades; NaN if nothing has a gain."""
     if not hits.m:
         return _UNDEFINED
-    gained = list(map(mul, hits.grades, map(discounts.__getitem__, hits.places)))
+    gained = [grade * discounts[place] for grade, place in zip(hits.grades, hits.places, strict=True)]
     ideal = list(map(mul, hits.ideal, discounts))
-    if top_k is not None:
-        k, inside = hits.cut(top_k)
-        gained[inside:], ideal[k:] = [0.0] * (len(gained) - inside), [0.0] * (len(ideal) - k)
-    return min(segments.sum_of(gained) / segments.sum_of(ideal), 1.0)
-
-
-def _pad_with_zeros(values: list[float], like: Sequence[float]) -> list[float]:
-    """Pad with zeros to the length of ``like``, so that sums are added in the order of arrays."""
-    return values if len(values) == len(like) else values + [0.0] * (len(like) - len(values))
+    k, inside = hits.cut(top_k)
+    return min(segments.sum_of(gained, inside) / segments.sum_of(ideal, None if top_k is None else k), 1.0)

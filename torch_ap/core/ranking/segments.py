@@ -229,14 +229,20 @@ def total(values: Values, offsets: Values) -> Values:
     return out
 
 
-def sum_of(values: list[float]) -> float:
-    """Return the sum of a list, bit-identical to :func:`total`; short lists need no array."""
+def sum_of(values: list[float], end: int | None = None) -> float:
+    """Return the sum of the first values of a list, bit-identical to :func:`total`; short lists need no array.
+
+    Args:
+        values: floats.
+        end: number of values to add; the others count 0, and have no effect on the order of the additions.
+    """
     if len(values) > FEW:
-        return float(np.add.reduceat(values, _FIRST)[0])
+        kept = values if end is None else values[:end] + [0.0] * (len(values) - end)
+        return float(np.add.reduceat(kept, _FIRST)[0])
     rest = 0.0
-    for value in values[1:]:
+    for value in values[1:end]:
         rest += value
-    return values[0] + rest if values else 0.0
+    return values[0] + rest if values and end != 0 else 0.0
 
 
 def product(weights: Values, values: Values) -> Values:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from torch_ap.retrieval.runs.trec import NotGroupedError, Qrels, Run, read_run, 
 Views: TypeAlias = dict[tuple[int, bool], Judged]  # see RequestedMeasure.view
 
 
-class Rules(NamedTuple):
+@dataclass(frozen=True)
+class Rules:
     """Measures and conventions of an evaluation.
 
     Attributes:
@@ -35,6 +37,14 @@ class Rules(NamedTuple):
     complete: bool = False
     denominator: str = "relevant"
     with_orders: bool = False
+
+    @cached_property
+    def bound(self) -> dict[tuple[int, bool], list[names.BoundMeasure]]:
+        """The measures of each :attr:`RequestedMeasure.view`, under the conventions."""
+        by_view: dict[tuple[int, bool], dict[str, str]] = {}
+        for x in self.measures:
+            by_view.setdefault(x.view, {})[x.requested_name] = x.name
+        return {view: names.bind(x, self.convention, self.denominator) for view, x in by_view.items()}
 
 
 ORDERS = ("pessimistic", "expected", "optimistic")
@@ -93,7 +103,7 @@ def measure(qrels: Qrels, parts: Iterable[Run], rules: Rules) -> Measured:
     """Return the measures of a run in parts of whole queries, at least one part."""
     measured = []
     for part in parts:
-        measured.append(measure_whole(qrels, part, rules._replace(complete=False))[0])
+        measured.append(measure_whole(qrels, part, replace(rules, complete=False))[0])
     absent = set[Any].intersection(*(set(x.missing) for x in measured))
     missing = [query for query in qrels.queries if query in absent]
     results = [x.results for x in measured]
@@ -208,16 +218,14 @@ def _measure_levels(
         unjudged: see there.
         first_scores: scores of the first query.
     """
-    measures, denominator = rules.measures, rules.denominator
-    views = [x.view for x in measures]
-    judged = {view: judge_at(*view) for view in dict.fromkeys(views)}
-    listed = list(zip(measures, views, strict=True))
-    by_view = {
-        view: names.evaluate(of_view, [x.name for x, own in listed if own == view], denominator=denominator)
-        for view, of_view in judged.items()
-    }
-    results = {x.requested_name: by_view[view][x.name] for x, view in listed}
-    counts = judged[views[0]].documents.counts(measures[0].level)
+    judged = {view: judge_at(*view) for view in rules.bound}
+    results: dict[str, Result] = {}
+    for view, bound in rules.bound.items():
+        results |= names.evaluate(judged[view], bound)
+    if len(judged) > 1:
+        results = {x.requested_name: results[x.requested_name] for x in rules.measures}
+    first = rules.measures[0]
+    counts = judged[first.view].documents.counts(first.level)
     by_order = {}
     if rules.with_orders and any(isinstance(x.documents, Listed) and x.documents.by_name for x in judged.values()):
         by_order = _results_by_order(judged, rules)
@@ -231,10 +239,9 @@ def _results_by_order(judged: Views, rules: Rules) -> dict[str, dict[str, Result
         assert isinstance(of_view.documents, Listed)
         documents = replace(of_view.documents, by_document=False, by_name={})
         for rule, results in by_order.items():
-            measures = [x for x in rules.measures if x.view == view and names.has_rule(x.name, rule)]
+            measures = {x.requested_name: x.name for x in rules.bound[view] if names.has_rule(x.name, rule)}
             rankings = Judged(of_view.queries, rule, of_view.relevance_level, documents)
-            values = names.evaluate(rankings, [x.name for x in measures], denominator=rules.denominator)
-            results |= {x.requested_name: values[x.name] for x in measures}
+            results |= names.evaluate(rankings, names.bind(measures, rule, rules.denominator))
     return by_order
 
 

@@ -30,8 +30,8 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,33 +59,44 @@ _GEOMETRIC = {x.name for x in MEASURES if x.aggregation == "gm"}
 _BY_TREC_NAME = {x.trec_name: x for x in MEASURES if x.trec_name}
 
 
-@dataclass(frozen=True, eq=False)
-class Result(Record):
+class _Fields(NamedTuple):
+    queries: list[Any]
+    values: Any
+    aggregate: float
+    geometric: bool = False
+    counted: bool = False
+    is_share: bool = True
+
+
+class Result(Record, _Fields):
     """One measure of one run.
 
     Attributes:
         queries: Q names; empty for the number of queries.
-        values: (Q,) float64, one per query; 0 for a query without relevant documents.
+        values: (Q,) float64, one per query; 0 for a query without relevant documents. Lists and arrays are converted on
+            use, because small evaluations rarely use them.
         aggregate: mean over the queries, for gm_map the geometric mean, for counts the sum; NaN without queries.
         geometric: whether the aggregate is a geometric mean.
         counted: whether the values are counts, which have no mean.
         is_share: whether all values are in [0, 1].
     """
 
-    queries: list[Any]
-    values: Tensor
-    aggregate: float
-    geometric: bool = False
-    counted: bool = False
-    is_share: bool = True
+    __slots__ = ()
+    __eq__, __hash__ = object.__eq__, object.__hash__  # tensors have no truth value
+
+    @property
+    def values(self) -> Tensor:
+        """(Q,) one value per query."""
+        values = self[1]
+        return torch.tensor(values, dtype=torch.float64) if isinstance(values, list) else torch.as_tensor(values)
 
     def with_values(self, queries: list[Any], values: Tensor) -> "Result":
         """Return the result of the measure for other queries."""
         if self.counted:
             aggregate: float = int(values.sum())
         else:
-            aggregate = _geometric_mean(values) if self.geometric else _means(values.numpy()[None])[0]
-        return replace(self, queries=queries, values=values, aggregate=aggregate)
+            aggregate = _geometric_mean(values) if self.geometric else _means([values.numpy()], len(queries))[0]
+        return self._replace(queries=queries, values=values, aggregate=aggregate)
 
     def with_some(self, other: "Result") -> "Result":
         """Return the result with the values of another result for its queries."""
@@ -96,7 +107,7 @@ class Result(Record):
     def reorder(self, queries: list[Any]) -> "Result":
         """Return the result for some of the queries, in this order."""
         if not self.queries:
-            return replace(self, aggregate=len(queries) if self.counted else math.nan)
+            return self._replace(aggregate=len(queries) if self.counted else math.nan)
         if queries == self.queries:
             return self
         places = {query: place for place, query in enumerate(self.queries)}
@@ -178,50 +189,82 @@ def _level(level: Any, requested: str) -> int | None:
     return level
 
 
-def evaluate(judged: Judged, names: Sequence[str], *, denominator: str = "relevant") -> dict[str, Result]:
-    """Return the measures of a judged run.
+class BoundMeasure(NamedTuple):
+    """A measure under the conventions of an evaluation.
+
+    Attributes:
+        requested_name: the name in results.
+        name: a name in the table above.
+        formula: the measure, if it takes one curve; None for counts and for measures of judged documents.
+        is_count: whether the values are counts.
+        geometric: whether the aggregate is a geometric mean.
+        is_share: whether all values are in [0, 1].
+    """
+
+    requested_name: str
+    name: str
+    formula: Measure | None
+    is_count: bool
+    geometric: bool
+    is_share: bool
+
+
+def bind(requested: Mapping[str, str], convention: str, denominator: str = "relevant") -> list[BoundMeasure]:
+    """Return measures that :func:`evaluate` accepts.
 
     Args:
-        judged: see :func:`torch_ap.retrieval.runs.judged.judge`.
-        names: names of measures in the table above, or in trec_eval.
+        requested: names of measures in the table above, or in trec_eval, by their name in results.
+        convention: the rule for tied scores of the judged run.
         denominator: divisor of AP@k; see :class:`torch_ap.Convention`.
-
-    Returns:
-        A result for each name, in their order.
 
     Raises:
         ValueError: for an unknown name, or a measure of trec_eval alone with another convention for ties.
     """
-    formulas = _formulas(tuple(names), judged.convention, denominator)
-    ranked = [name for name in names if name not in COUNTS]
-    measures = [formulas.get(name) or measure_of(name, judged) for name in ranked]
-    values = np.array([_values(measure, judged) for measure in measures], np.float64)
-    values = values.reshape(len(ranked), len(judged.queries))  # also without measures or queries
-    values[values != values] = 0  # nothing is relevant
-    rows = zip(ranked, torch.from_numpy(values).unbind(), _means(values), strict=True)
-    results = {name: _result(name, judged.queries, row, mean) for name, row, mean in rows}
-    if len(results) == len(names):
+    bound = []
+    for requested_name, name in requested.items():
+        check(name, convention)
+        is_count, is_share = name in COUNTS, name.partition("@")[0] not in TOTALS
+        measure = None if is_count or needs_judgements(name) else formula(name, convention, denominator)
+        bound.append(BoundMeasure(requested_name, name, measure, is_count, name in _GEOMETRIC, is_share))
+    return bound
+
+
+def evaluate(judged: Judged, measures: Sequence[BoundMeasure]) -> dict[str, Result]:
+    """Return the measures of a judged run by their requested names, in their order.
+
+    Args:
+        judged: see :func:`torch_ap.retrieval.runs.judged.judge`.
+        measures: the result of :func:`bind` for the convention of the run.
+    """
+    queries, results = judged.queries, {}
+    ranked = [x for x in measures if not x.is_count]
+    rows = [_values(x.formula or measure_of(x.name, judged), judged) for x in ranked]
+    for x, values, mean in zip(ranked, rows, _means(rows, len(queries)), strict=True):
+        result = Result(queries, values, mean, x.geometric, is_share=x.is_share)
+        results[x.requested_name] = result.with_values(queries, result.values) if x.geometric else result
+    if len(ranked) == len(measures):
         return results
-    return {name: results.get(name) or _count_result(name, judged) for name in names}
+    return {x.requested_name: results.get(x.requested_name) or _count_result(x.name, judged) for x in measures}
 
 
-def _values(measure: Any, judged: Judged) -> Any:
-    """Return the value of each query: (S,)."""
+def _values(measure: Any, judged: Judged) -> list[float] | Array:
+    """Return the value of each query: S floats; 0 if nothing is relevant."""
     lists = judged.short_graded_rankings if measure.graded else judged.short_rankings
-    values = None if lists is None else measure.values_of_lists(lists)
-    return measure(judged.graded if measure.graded else judged.curve).numpy() if values is None else values
+    listed = None if lists is None else measure.values_of_lists(lists)
+    if listed is not None:
+        return listed if math.isfinite(sum(listed)) else [0.0 if x != x else x for x in listed]
+    values = measure(judged.graded if measure.graded else judged.curve).numpy()
+    return np.where(values == values, values, 0)
 
 
-def _result(name: str, queries: list[Any], values: Tensor, mean: float) -> Result:
-    if name not in _GEOMETRIC:
-        return Result(queries, values, mean, is_share=name.partition("@")[0] not in TOTALS)
-    return Result(queries, values, _geometric_mean(values), geometric=True)
-
-
-def _means(values: Array) -> list[float]:
-    """Return the mean of each row; NaN for rows without values."""
-    queries = values.shape[1]
-    return (np.add.reduce(values, 1) / queries).tolist() if queries else [math.nan] * len(values)
+def _means(rows: Sequence[list[float] | Array], queries: int) -> list[float]:
+    """Return the mean of each row of values of queries; NaN for rows without values."""
+    if queries == 1:
+        return [float(row[0]) for row in rows]
+    if not queries:
+        return [math.nan] * len(rows)
+    means: list[float] = (np.add.reduce(np.array(rows).reshape(-1, queries), 1) / queries).tolist()
+    return means
 
 
 def _geometric_mean(values: Tensor) -> float:
@@ -272,14 +315,6 @@ def formula(name: str, convention: str, denominator: str = "relevant") -> Measur
     top_k = None if at is None else int(at)
     made: Measure = entry.make(ties=ties, top_k=top_k, denominator=denominator, parameters=dict(parameters))
     return made
-
-
-@cached.settings_cache
-def _formulas(names: tuple[str, ...], convention: str, denominator: str) -> dict[str, Measure]:
-    """Return the measures that take one curve, after :func:`check` of all names."""
-    for name in names:
-        check(name, convention)
-    return {x: formula(x, convention, denominator) for x in names if x not in COUNTS and not needs_judgements(x)}
 
 
 _TREC_ONLY: dict[str, Callable[[int, float | None], Measure]] = {

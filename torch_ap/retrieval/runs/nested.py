@@ -7,10 +7,9 @@ query.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, repeat
-from operator import eq
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -136,47 +135,48 @@ class NestedDocuments:
     Attributes:
         qrels: the judgements of the S queries.
         lengths: number of documents of each of the S queries.
-        places: number of documents above each of the F documents that were judged and retrieved, query by query.
-        grades: their F grades.
-        found: number of such documents of each of the S queries.
+        hits: for each query, the number of documents above each document that was judged and retrieved, and its grade,
+            ascending; or the same as arrays, see :attr:`columns`.
         tied: by query, the grades of the documents of each tie group that is ordered by names, 0 without a judgement.
     """
 
     qrels: NestedQrels
     lengths: Sequence[int]
-    places: list[int] | Array
-    grades: list[int] | Array
-    found: list[int] | Array
-    tied: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    hits: list[list[tuple[int, int]]] | tuple[Array, Array, Array]
+    tied: Mapping[str, Sequence[Sequence[int]]]
 
     def counts(self, level: int) -> DocumentCounts:
         """Return the numbers of documents; documents with at least this grade are relevant."""
-        by_name = sum(any(min(group) < level <= max(group) for group in groups) for groups in self.tied.values())
-        hits = max(self.grades, default=-1) if isinstance(self.grades, list) else int(self.grades.max(initial=-1))
-        has_relevant = hits >= level
+        by_name = 0
+        for groups in self.tied.values():
+            by_name += any(min(group) < level <= max(group) for group in groups)
+        if isinstance(self.hits, list):
+            grades: Any = [grade for row in self.hits for _, grade in row]
+            highest = max(grades, default=-1)
+        else:
+            grades = self.hits[2]
+            highest = grades.max(initial=-1)
+        has_relevant = has_hits = bool(highest >= level)
         if not has_relevant:
             query, grade = self.qrels.columns
             has_relevant = bool(np.array(self.lengths)[query[grade >= level]].any())
-        return DocumentCounts(sum(self.lengths), len(self.places), has_relevant, hits >= level, by_name)
+        return DocumentCounts(sum(self.lengths), len(grades), has_relevant, has_hits, by_name)
 
     def short_rankings(self, level: int) -> list[FewHits] | None:
         """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""
-        if not self.qrels.has_few_queries:
+        if isinstance(self.hits, tuple) or not self.qrels.has_few_queries:
             return None
-        rankings, last, end = [], 0, 0
-        for n, found, judged in zip(self.lengths, self.found, self.qrels.lengths, strict=True):
-            first, last, start, end = last, last + found, end, end + judged
-            hits = [x for x in zip(self.places[first:last], self.grades[first:last], strict=True) if x[1] >= level]
-            ideal = [grade for grade in self.qrels.grades[start:end] if grade >= level]
-            hits.sort()
-            ideal.sort(reverse=True)
-            places, grades = zip(*hits, strict=True) if hits else ((), ())
+        rankings = []
+        for n, hits, judged in zip(self.lengths, self.hits, self.qrels.source.values(), strict=True):
+            places = [place for place, grade in hits if grade >= level]
+            grades = [grade for _, grade in hits if grade >= level]
+            ideal = sorted([grade for grade in judged.values() if grade >= level], reverse=True)
             rankings.append(FewHits(places, n, len(ideal), grades, ideal))
         return rankings
 
     def curve(self, low: float, high: float = math.inf) -> HitCurve:
         """Return the rankings, whose hits are the documents with a grade in [low, high)."""
-        query, place, grade = self._retrieved
+        query, place, grade = self.columns
         judged, grade_judged = self.qrels.columns
         hit, relevant = ((x >= low) & (x < high) for x in (grade, grade_judged))
         query, place, n = query[hit], place[hit], np.array(self.lengths, np.int64)
@@ -187,18 +187,18 @@ class NestedDocuments:
 
     def with_grades(self, curve: HitCurve) -> HitCurve:
         """Return the curve with all grades above 0; its hits are the documents with such a grade."""
-        grade, (query, judged) = self._retrieved[2], self.qrels.columns
+        grade, (query, judged) = self.columns[2], self.qrels.columns
         query, gained = query[judged > 0], judged[judged > 0]
         gained = gained[np.lexsort((-gained, query))]
         return hit_curve.attach_grades(curve, grade[grade > 0].astype(np.float64), gained.astype(np.float64))
 
     @cached_property
-    def _retrieved(self) -> tuple[Array, Array, Array]:
+    def columns(self) -> tuple[Array, Array, Array]:
         """Query, place and grade of the judged and retrieved documents, (F,) int64 each, by query and place."""
-        query = np.arange(len(self.lengths)).repeat(self.found)
-        place, grade = np.asarray(self.places, np.int64), np.asarray(self.grades, np.int64)
-        order = np.lexsort((place, query))
-        return query, place[order], grade[order]
+        if isinstance(self.hits, tuple):
+            return self.hits
+        places_and_grades = np.array(list(chain.from_iterable(self.hits)), np.int64).reshape(-1, 2)
+        return np.arange(len(self.hits)).repeat(list(map(len, self.hits))), *places_and_grades.T
 
 
 def documents_of(
@@ -230,23 +230,32 @@ def documents_of(
     short = len(rows) > _FEW_QUERIES and sum(lengths) <= _FEW * len(rows)
     if short and (documents := _short_documents(qrels, rows, lengths)) is not None:
         return documents
-    names = [[name for name in judged if name in listed] for judged, listed in rows]
-    places, tied = list[int](), dict[str, list[list[int]]]()
-    for query, (judged, listed), judged_names in zip(qrels.source, rows, names, strict=True):
-        counts = _count_above(listed, judged_names)
-        if counts is None:
+    hits, tied = [], dict[str, list[list[int]]]()
+    for query, (judged, listed) in zip(qrels.source, rows, strict=True):
+        ascending = _sort_scores(listed)
+        if listed and not -LARGEST_WHOLE < ascending[0] <= ascending[-1] < LARGEST_WHOLE:
             return None
-        above, is_tied = counts
+        n, found, is_tied = len(listed), [], False
+        for name, grade in judged.items():
+            if name in listed:
+                score = listed[name]
+                end = bisect_right(ascending, score)
+                is_tied |= ascending[end - 2] == score
+                found.append((n - end, grade))
         if is_tied:
             if convention not in TREC_CONVENTIONS:
                 return None
-            groups = _tie_groups(listed, judged_names)
+            groups = _tie_groups(listed, judged)
             tied[query] = [[judged.get(name, 0) for name in group] for group in groups if len(group) > 1]
-            before = {name: place for group in groups for place, name in enumerate(sorted(group, reverse=True))}
-            above = [place + before[name] for name, place in zip(judged_names, above, strict=True)]
-        places += above
-    grades = [judged[name] for (judged, _), judged_names in zip(rows, names, strict=True) for name in judged_names]
-    return NestedDocuments(qrels, lengths, places, grades, list(map(len, names)), tied)
+            found = [
+                (n - bisect_right(ascending, listed[group[0]]) + place, judged[name])
+                for group in groups
+                for place, name in enumerate(sorted(group, reverse=True))
+                if name in judged
+            ]
+        found.sort()
+        hits.append(found)
+    return NestedDocuments(qrels, lengths, hits, tied)
 
 
 def _short_documents(
@@ -265,7 +274,8 @@ def _short_documents(
     above, end = many_rankings.count_above(scores, np.array(lengths), judged_scores[retrieved], found)
     if np.count_nonzero(end - above > 1):
         return None
-    return NestedDocuments(qrels, lengths, above, grades[retrieved], found)
+    order = np.lexsort((above, query[retrieved]))
+    return NestedDocuments(qrels, lengths, (query[retrieved], above[order], grades[retrieved][order]), {})
 
 
 def _round_to_single(listed: Mapping[str, Any]) -> dict[str, float]:
@@ -274,33 +284,19 @@ def _round_to_single(listed: Mapping[str, Any]) -> dict[str, float]:
     return dict(zip(listed, scores.tolist(), strict=True))
 
 
-def _count_above(listed: Mapping[str, Any], found: Sequence[str]) -> tuple[list[int], bool] | None:
-    """Count the documents above each of some documents.
-
-    Returns:
-        The counts, and whether one of the documents may tie with another; None for integers that float64 may not
-        represent.
-    """
-    scores: Any = [listed[name] for name in found]
+def _sort_scores(listed: Mapping[str, Any]) -> list[Any]:
+    """Return the scores in ascending order."""
     if len(listed) <= _FEW:
-        ascending: Any = sorted(listed.values())
-        end: Any = [bisect_right(ascending, x) for x in scores]
-        tied = True in map(eq, [ascending[at - 2] for at in end], scores)
-        above = [len(listed) - at for at in end]
-    else:
-        ascending, scores = np.fromiter(listed.values(), np.float64, len(listed)), np.array(scores, np.float64)
-        ascending.sort()
-        end = ascending.searchsorted(scores, "right")
-        tied = bool(np.count_nonzero(ascending[end - 2] == scores))
-        above = (len(listed) - end).tolist()
-    if listed and not -LARGEST_WHOLE < ascending[0] <= ascending[-1] < LARGEST_WHOLE:
-        return None
-    return above, tied
+        return sorted(listed.values())
+    scores = np.fromiter(listed.values(), np.float64, len(listed))
+    scores.sort()
+    ascending: list[float] = scores.tolist()
+    return ascending
 
 
-def _tie_groups(listed: Mapping[str, Any], found: Sequence[str]) -> list[list[str]]:
-    """Return the names of the documents that share the score of some documents, a list per score."""
-    groups: dict[Any, list[str]] = {listed[name]: [] for name in found}
+def _tie_groups(listed: Mapping[str, Any], judged: Iterable[str]) -> list[list[str]]:
+    """Return the names of the documents that share the score of a judged document, a list per score."""
+    groups: dict[Any, list[str]] = {listed[name]: [] for name in judged if name in listed}
     for name, score in listed.items():
         if score in groups:
             groups[score].append(name)
