@@ -56,7 +56,8 @@ def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> lis
     )
     text = (
         f"Items with scores of at least the threshold are positive. Intervals ({options.level}) take the threshold "
-        "as fixed in advance; for a threshold chosen on these items they are slightly too narrow."
+        "as fixed in advance; for a threshold chosen on these items they are slightly too narrow. A threshold itself "
+        "has no interval: resamples do not give one for the highest F1."
     )
     points = [_operating_points("" if is_single else name, x, options) for name, x in curves.items()]
     cuts = {name: [cuts_of_curve(x)] for name, x in curves.items()}

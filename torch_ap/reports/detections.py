@@ -17,6 +17,9 @@ from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
 from torch_ap.detection.errors.loss_per_image import loss_per_image
 from torch_ap.detection.errors.matches_at import counts_of_images
 from torch_ap.detection.errors.operating_points import score_thresholds
+from torch_ap.detection.errors.outcomes import Outcomes, outcomes_of
+from torch_ap.detection.errors.resampled_costs import cost_intervals
+from torch_ap.detection.errors.tide import errors_of
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics import diagnosis
 from torch_ap.detection.metrics.analyses import DetectionAnalyses
@@ -127,7 +130,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         loss = None if is_micro else loss_per_image(metric._matches_at(None, None, {}))
         images = None if loss is None else _image_section(metric, loss, options)
         if min(thresholds) > 0 and metric._has_errors:
-            sections.append(_error_section(metrics))
+            sections.append(_error_section(metrics, options))
             sections += gallery_sections(metric, options, () if images is None else _positions(images))
         sections.append(_class_table(curves, next(iter(intervals.values())), iou, options, classes))
         section = slice_section(metric, slices, loss, options, first_key=len(curves))
@@ -292,32 +295,64 @@ def _threshold_series(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
     return series
 
 
-def _error_section(metrics: Mapping[str, Any]) -> Section:
-    """Return the costs of all kinds of errors, of each system by name."""
-    errors = {name: diagnosis.errors(metric) for name, metric in metrics.items()}
-    (first, *others) = errors.values()
-    prefixes = [f"{name}: " for name in errors] if others else [""]
-    head = ["kind", "what it is", *(f"{prefix}{x}" for prefix in prefixes for x in ("cost", "errors"))]
-    rows: list[list[Cell]] = []
-    for kind, meaning in _KINDS.items():
-        numbers = [(float(getattr(x, kind)), int(x.counts[kind])) for x in errors.values()]
-        rows.append([kind.replace("_", " "), meaning, *(number for pair in numbers for number in pair)])
+def _error_section(metrics: Mapping[str, Any], options: ReportOptions) -> Section:
+    """Return the costs of all kinds of errors with their intervals, of each system by name."""
+    found = {name: _outcomes(metric) for name, metric in metrics.items()}
+    errors = {name: errors_of(*x) for name, x in found.items()}
+    first, *others = errors.values()
+    intervals, differences, resamples = list[Interval](), list[Comparison](), 0
+    if next(iter(metrics.values()))._known_groups() is None:
+        intervals, differences, resamples = cost_intervals(
+            [x for x, _ in found.values()],
+            confidence_level=options.confidence_level,
+            resampling=options.fewer_resamples,
+        )
+    names = [x.replace("_", " ") for x in _KINDS]
+    columns: dict[str, Sequence[Cell]] = {"kind": names, "what it is": list(_KINDS.values())}
+    system_bars, every_count = {}, []
+    for place, (name, x) in enumerate(errors.items()):
+        prefix = f"{name}: " if others else ""
+        numbers: dict[str, list[float]] = {"cost": [float(getattr(x, kind)) for kind in _KINDS]}
+        if intervals:
+            numbers |= {"low": intervals[place].low.tolist(), "high": intervals[place].high.tolist()}
+        counts = [int(x.counts[kind]) for kind in _KINDS]
+        columns |= {f"{prefix}{column}": values for column, values in numbers.items()}
+        columns[f"{prefix}errors"] = counts
+        system_bars[name if others else ""] = [Bar(*row) for row in zip(*numbers.values(), strict=True)]
+        every_count.append(counts)
+    if differences:
+        columns["difference"] = [float(x.difference) for x in differences]
+        columns |= {f"difference {end}": [float(getattr(x, end)) for x in differences] for end in ("low", "high")}
     text = (
         f"At IoU {first.iou_threshold:g}, background up to {first.background_threshold:g}: a cost is what AP would be "
-        "higher by without errors of that kind. Costs do not add up: one error often hides another."
-        f"{' Differences of costs have no interval: none was tested.' if others else ''}"
+        "higher by without errors of that kind. Costs do not add up: one error often hides another. "
+    )
+    text += (
+        f"Intervals ({options.level}) are from {resamples} resamples of the images and describe sets of as "
+        "many images: with more images, duplicates and false positives of rare classes cost more. Errors in fewer than "
+        "five images have none."
+        if intervals
+        else "Costs have no intervals for images in groups."
     )
     keys = ["" if kind.startswith("false") else f"kind-{kind}" for kind in _KINDS]  # the last two are sums
     drawing = bars(
         "What each kind of error costs in AP.",
-        [str(row[0]) for row in rows],
-        {name if others else "": [Bar(float(getattr(x, kind))) for kind in _KINDS] for name, x in errors.items()},
+        names,
+        system_bars,
         keys=keys,
         opens="gallery",
-        notes=[f"errors: {', '.join(f'{row[place]:,}' for place in range(3, len(row), 2))}" for row in rows],
+        notes=[f"errors: {', '.join(f'{x:,}' for x in row)}" for row in zip(*every_count, strict=True)],
     )
-    table, _ = sorted_table(head, rows, "kinds", {}, order=(head[2], "descending"), opens="gallery", keys=keys)
+    head, rows = list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+    table, _ = sorted_table(head, rows, "kinds", FORMS, order=(head[2], "descending"), opens="gallery", keys=keys)
     return Section("What went wrong", [text, drawing, table])
+
+
+def _outcomes(metric: Any) -> tuple[Outcomes, float]:
+    """Return the outcomes of the detections, and the threshold of background."""
+    at = metric._matches_at(None, None, {})
+    background = diagnosis.background_of(at, None)
+    return outcomes_of(at, background), background
 
 
 def _confusions(metric: Any) -> Callable[[float], Tensor] | None:

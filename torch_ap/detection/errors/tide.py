@@ -1,6 +1,7 @@
 """Cost of each kind of error: TIDE's AP after fixing it, minus the AP before (Bolya et al. 2020, section 2)."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -12,11 +13,13 @@ from torch_ap.core.ranking import hit_curve, order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.errors import outcomes
 from torch_ap.detection.errors.outcomes import Outcomes
+from torch_ap.detection.inference.rankings import ResampledRankings
+from torch_ap.detection.inputs.images import image_ids
 from torch_ap.inference.record import Result
 
-_KINDS = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
-_ALL = (*_KINDS, "missed", "false_positives", "false_negatives")
-_COUNTS = tuple(f"{kind}_count" for kind in _ALL)
+_DETECTION = outcomes.DETECTION_KINDS[outcomes.CLASSIFICATION : outcomes.IGNORED]
+KINDS = (*_DETECTION, "missed", "false_positives", "false_negatives")
+_COUNTS = tuple(f"{kind}_count" for kind in KINDS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,16 +70,16 @@ def errors_of(detections: Outcomes, background: float) -> DetectionErrors:
         detections: the outcomes of the detections.
         background: the threshold of background.
     """
-    at, fixes = detections.at, _Fixes(detections)
+    at, fixes = detections.at, Fixes(detections)
     counts, each = fixes.counts(), fixes.average_precision(Convention(interpolation=at.interpolation))
     means, kept = each.nanmean(1), slice(len(at.labels))  # without labels there is still one category
     costs, numbers = (each[1:] - each[0])[:, kept], counts[:, kept]
     table: dict[str, Any] = {"class": at.labels, "name": list(at.names), "ap": each[0, kept]}
-    table |= {**dict(zip(_ALL, costs, strict=True)), **dict(zip(_COUNTS, numbers, strict=True))}
+    table |= {**dict(zip(KINDS, costs, strict=True)), **dict(zip(_COUNTS, numbers, strict=True))}
     return DetectionErrors(
         means[0],
-        **dict(zip(_ALL, means[1:] - means[0], strict=True)),
-        counts=dict(zip(_ALL, counts.sum(1), strict=True)),
+        **dict(zip(KINDS, means[1:] - means[0], strict=True)),
+        counts=dict(zip(KINDS, counts.sum(1), strict=True)),
         per_class=table,
         iou_threshold=at.iou_threshold,
         background_threshold=background,
@@ -104,7 +107,7 @@ def curve_without_ties(hit: Any, counted: Any, offsets: Any, m: Any) -> HitCurve
     return curve if isinstance(m, Tensor) else hit_curve.from_native(curve, None)
 
 
-class _Fixes:
+class Fixes:
     """Detections and ground truths before and after errors are fixed; all values are native."""
 
     def __init__(self, detections: Outcomes) -> None:
@@ -112,6 +115,7 @@ class _Fixes:
         self.size = self.matches.categories
         self.outcome, self.category = native(detections.outcome), native(self.matches.ranked.category)
         self.hit, self.counted = self.outcome == outcomes.HIT, self.outcome != outcomes.IGNORED
+        self.fixed = native(detections.fixed)
         edges = native(self.matches.edges)
         self.lengths = edges[1:] - edges[:-1]
         valid, missed, hit = map(native, (detections.valid, detections.missed, detections.detected))
@@ -139,34 +143,67 @@ class _Fixes:
         others = xp.stack([self.missed, wrong.sum(0), self.m - self.detected])
         return arrays.tensor(xp.concatenate([wrong, others]))
 
+    def rankings(self) -> ResampledRankings:
+        """Return the rankings of :meth:`average_precision`, (9K,), each with a list of its own, for weighted images."""
+        hit, counted, offsets = self._flags()
+        xp, image = arrays.namespace(hit), native(self.matches.ranked.group) // self.size
+        place, moved, _ = self._moved
+        images = xp.concatenate([image, _insert(image, place, moved), *[image] * (len(KINDS) - 1)])[counted]
+        ends = segments.running_counts(counted)[offsets]
+        places = arrays.true_indices(hit[counted])
+        found = self.detections
+        valid, missed, detected = map(native, (found.valid, found.missed, found.detected))
+        kept = [*[valid] * (1 + len(_DETECTION)), valid & ~missed, valid, valid & detected]
+        truth = arrays.true_indices(xp.concatenate(kept))
+        row, truth = truth // len(valid), truth % len(valid)
+        truth_image = native(image_ids(found.at.columns["ground_truths_per_image"]))
+        is_hit = arrays.full(len(places), True, hit)
+        fields = {
+            "image": images,
+            "counted": arrays.full(len(images), True, hit),
+            "offsets": ends,
+            "event_item": places,
+            "event_hit": is_hit,
+            "event_counts": is_hit,
+            "event_offsets": arrays.below(places, ends),
+            "ranking_list": arrays.arange_like(len(ends) - 1, image),
+            "relevant_image": truth_image[truth],
+            "relevant_list": row * self.size + native(found.truth_category)[truth],
+        }
+        tensors = {name: arrays.tensor(x) for name, x in fields.items()}
+        return ResampledRankings(**tensors, images=len(found.at.columns["detections_per_image"]))
+
     def _curve(self) -> HitCurve:
         """Return the rankings without fixes, then with each kind fixed: K of each, concatenated."""
-        xp, codes = arrays.namespace(self.outcome), arrays.arange_like(len(_KINDS), self.outcome)[:, None]
+        m = [*[self.m] * (1 + len(_DETECTION)), self.m - self.missed, self.m, self.detected]
+        return curve_without_ties(*self._flags(), arrays.namespace(self.m).concatenate(m))
+
+    def _flags(self) -> tuple[Any, Any, Any]:
+        """Return flags of hits and of detections that count in these rankings, and the offsets of the rankings."""
+        xp, codes = arrays.namespace(self.outcome), arrays.arange_like(len(_DETECTION), self.outcome)[:, None]
         wrong = self.outcome == codes + outcomes.CLASSIFICATION
-        mended = wrong & native(self.detections.fixed)
-        left = self.counted & ~wrong
-        moved, others = self._moved_hits(left[0], arrays.true_indices(mended[0]))
+        mended, left = wrong & self.fixed, self.counted & ~wrong
+        place, _, others = self._moved
+        moved = [_insert(x, place, True) for x in (self.hit, left[0])]
         same, there = (self.hit, self.counted), (self.hit | mended[1:], left[1:] | mended[1:])
         rows = zip(same, moved, there, same, (self.hit, self.hit), same, strict=True)
         hit, counted = (xp.concatenate([x.reshape(-1) for x in row]) for row in rows)
-        m = xp.concatenate([*[self.m] * (1 + len(_KINDS)), self.m - self.missed, self.m, self.detected])
-        lengths = xp.concatenate([self.lengths, others, *[self.lengths] * (len(_ALL) - 1)])
-        return curve_without_ties(hit, counted, segments.from_counts(lengths), m)
+        lengths = xp.concatenate([self.lengths, others, *[self.lengths] * (len(KINDS) - 1)])
+        return hit, counted, segments.from_counts(lengths)
 
-    def _moved_hits(self, left: Any, which: Any) -> tuple[Any, Any]:
-        """Move some detections as hits to the classes of their ground truths.
+    @cached_property
+    def _moved(self) -> tuple[Any, Any, Any]:
+        """Detections that a fix moves to the classes of their ground truths.
 
-        Args:
-            left: (N,) bool, the other detections that count.
-            which: (X,) int64, indices of the detections to move.
-
-        Returns:
-            Flags of hits and of detections that count, and the (K,) lengths of the classes.
+        The indices before which they are inserted, ascending; their images; and the (K,) lengths of the classes then.
         """
+        which = arrays.true_indices(self.fixed & (self.outcome == outcomes.CLASSIFICATION))
         category = native(self.detections.truth_category)[native(self.detections.truth)[which]]
-        place = order.sort(self._insertion_index(which, category))
-        flags = arrays.namespace(left).stack([self.hit, left])
-        return _insert_set_flags(flags, place), self.lengths + segments.count(category, self.size)
+        images = len(self.detections.at.columns["detections_per_image"])
+        image = native(self.matches.ranked.group)[which] // self.size
+        # at the same index, the end of a class is before the start of the next one
+        key = order.sort((self._insertion_index(which, category) * self.size + category) * images + image)
+        return key // (self.size * images), key % images, self.lengths + segments.count(category, self.size)
 
     def _insertion_index(self, which: Any, category: Any) -> Any:
         """Return the indices of detections in other categories; equal scores keep the order of input."""
@@ -180,10 +217,10 @@ class _Fixes:
         return low + (equal > low) * (among - low)
 
 
-def _insert_set_flags(flags: Any, places: Any) -> Any:
-    """Return (2, N) flags with additional set flags, each inserted before an index; N is the end; native."""
-    old = arrays.full(flags.shape[1] + len(places), True, flags)
-    old[places + arrays.arange_like(len(places), places)] = False
-    out = arrays.namespace(old).stack([~old, ~old])
-    out[:, old] = flags
+def _insert(values: Any, places: Any, further: Any) -> Any:
+    """Return values with further ones, each inserted before an index; N is the end; native."""
+    is_old = arrays.full(len(values) + len(places), True, values[:0] == 0)
+    is_old[places + arrays.arange_like(len(places), places)] = False
+    out = arrays.empty(len(is_old), values)
+    out[is_old], out[~is_old] = values, further
     return out
