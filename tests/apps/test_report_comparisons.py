@@ -365,12 +365,15 @@ def test_slices(tmp_path):
     }
     values = new.per_slice(expected)["map"].tolist()
     found = new.compare(old, slices=expected, method="bootstrap-normal", **FEW)
+    interval = new.confidence_interval(slices=expected, **FEW)
     for place, (name, images) in enumerate(expected.items()):
         row = rows[name]
         assert row[0] == (DASH if values[place] == -1 else f"{values[place]:.3f}")
+        ends = [float(getattr(interval, x)[place]) for x in ("low", "high")]
+        assert row[1:3] == [DASH if x != x else f"{x:.3f}" for x in ends]
         if values[place] != -1:
-            assert row[2:5] == [f"{float(getattr(found, x)[place]):+.3f}" for x in ("difference", "low", "high")]
-        assert row[7] == str(len(images))
+            assert row[4:7] == [f"{float(getattr(found, x)[place]):+.3f}" for x in ("difference", "low", "high")]
+        assert row[9] == str(len(images))
     for slices, match in (({"a": [99]}, "slices"), ({"a": [0, 0]}, "slices")):
         with pytest.raises(ValueError, match=match):
             report(new, tmp_path / "y.md", slices=slices)

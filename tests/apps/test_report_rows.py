@@ -224,7 +224,7 @@ def test_hostile_names_of_systems_classes_images_and_slices(browser, tmp_path):
     text = path.read_text()
     assert SCRIPT not in text
     assert "\u202e" not in text
-    for settings in (PHONE, {}):
+    for settings in ({**PHONE, "color_scheme": "dark"}, {}):
         with opened(browser, path, **settings) as page:
             page.on("dialog", lambda dialog: pytest.fail(dialog.message))
             assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
@@ -232,3 +232,8 @@ def test_hostile_names_of_systems_classes_images_and_slices(browser, tmp_path):
             page.evaluate("document.querySelectorAll('details').forEach(x => { x.open = true; })")
             assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
             assert not violations(page)
+    with opened(browser, path) as page:
+        page.emulate_media(media="print")
+        assert all(x.is_visible() for x in page.locator("section > figure, section > .wide").all())
+        assert not page.locator(".bar:visible, .live:visible, canvas:visible").count()
+        assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
