@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support import emulated
 from tests.support.each import each
 from tests.support.oracles_detection import joined, packed, pycocotools_eval, random_scene, to_voc, voc_ap
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE
@@ -390,9 +391,10 @@ def test_bad_input_names_image_and_key(spoil, message):
 
 def test_two_devices_are_refused():
     preds, target = two_images()
-    target = [{key: value.to("meta") for key, value in image.items()} for image in target]
-    with pytest.raises(ValueError, match=r"one device.* got \['cpu', 'meta'\]"):
-        MeanAveragePrecision()._inputs.validate(preds, target)
+    with emulated.device():
+        target = [{key: value.to("cuda") for key, value in image.items()} for image in target]
+        with pytest.raises(ValueError, match=r"one device.* got \['cpu', 'cuda:0'\]"):
+            coco_mean_average_precision(preds, target)
 
 
 @pytest.mark.parametrize(

@@ -282,8 +282,8 @@ class Rule(NamedTuple):
         if math.isinf(self.low) and math.isinf(self.high):  # only NaN is invalid
             greatest = _greatest(values)
             return greatest != greatest
-        ends: Any = torch.aminmax(values)
-        low, high = (end.item() for end in ends) if values.is_cpu else ends
+        ends: tuple[Any, Any] = torch.aminmax(values)
+        low, high = (ends[0].item(), ends[1].item()) if values.is_cpu else ends
         return ((low >= clamp_limit(self.low, values)) & (high <= clamp_limit(self.high, values))) ^ True
 
 

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 WITHOUT_TENSORS: frozenset[type[Any]] = frozenset((int, float, bool, str, bytes, type(None), torch.dtype))
 
-_DEEPEST = 4  # lists of images with lists of masks; codes of masks are checked by their reader
+DEEPEST = 4  # lists of images with lists of masks; codes of masks are checked by their reader
 _NO_DISPATCH = Tensor.__torch_dispatch__
 _functorch = torch._C._functorch
 # A tensor is plain if ``key_bits(key_set(tensor))`` is in ``PLAIN_KEYS``; one lookup covers every other kind of memory.
@@ -44,7 +44,9 @@ with torch.inference_mode(False):
 _transforms_active = torch._C._are_functorch_transforms_active
 
 
-def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, first: int = 0) -> Callable[P, R]:
+def untraced(
+    function: Callable[P, R], otherwise: Callable[P, R] | None = None, first: int = 0, *, depth: int = DEEPEST
+) -> Callable[P, R]:
     """Return a function that compiled code calls without tracing, and that receives plain tensors.
 
     ``torch.compiler.disable`` would import the compiler. :func:`call_with_plain` converts the tensors.
@@ -53,8 +55,11 @@ def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, 
         function: called if all arguments are plain tensors, None, numbers or text.
         otherwise: called with other arguments; None for the function itself.
         first: index of the first argument that can be a tensor: 1 for a method.
+        depth: levels of arguments whose tensors are converted; 1 if the function calls :func:`with_plain_tensors` for
+            lists and dicts.
     """
     general = otherwise or function
+    unchanged = WITHOUT_TENSORS if depth > 1 else WITHOUT_TENSORS | {list, tuple, dict}
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -66,12 +71,12 @@ def untraced(function: Callable[P, R], otherwise: Callable[P, R] | None = None, 
         plain = not _transforms_active()
         for value in (*args[first:], *kwargs.values()):  # twice as fast as `all`
             kind = value.__class__
-            if kind in WITHOUT_TENSORS or (kind is list and not value):
+            if kind in unchanged or (kind is list and not value):
                 continue
             if kind is not torch.Tensor or value.requires_grad or key_bits(key_set(value)) not in PLAIN_KEYS:  # type: ignore[attr-defined, arg-type]
                 plain = False
                 break
-        return function(*args, **kwargs) if plain else call_with_plain(general, args, kwargs)
+        return function(*args, **kwargs) if plain else call_with_plain(general, args, kwargs, depth)
 
     # own code object per function: the compiler counts calls per code object, up to a limit
     call.__code__ = call.__code__.replace(co_name=function.__name__)  # type: ignore[attr-defined]
@@ -107,7 +112,7 @@ def is_plain(value: Any) -> bool:
     codes of masks, and terminates for a list that contains itself.
     """
     level = [value]
-    for levels_left in reversed(range(_DEEPEST)):
+    for levels_left in reversed(range(DEEPEST)):
         types: set[type[Any]] = set(map(type, level))
         inner: list[Any] = []
         for kind in types - WITHOUT_TENSORS:
@@ -127,8 +132,15 @@ def is_plain(value: Any) -> bool:
     return True
 
 
-def call_with_plain(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def call_with_plain(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], depth: int = DEEPEST
+) -> Any:
     """Call the function with plain tensors, outside the transforms of ``torch.func``.
+
+    Args:
+        function: the function.
+        args, kwargs: its arguments.
+        depth: as of :func:`untraced`, outside the transforms.
 
     Raises:
         ValueError: for a tensor whose values cannot be read.
@@ -139,8 +151,8 @@ def call_with_plain(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         with temporarily_clear_interpreter_stack():
             return call_with_plain(function, args, kwargs)
     try:
-        plain_args = [_converted("", value) for value in args]
-        plain_kwargs = {name: _converted("", value) for name, value in kwargs.items()}
+        plain_args = [with_plain_tensors("", value, depth) for value in args]
+        plain_kwargs = {name: with_plain_tensors("", value, depth) for name, value in kwargs.items()}
     except ValueError:
         _raise_with_names(function, args, kwargs)
     return function(*plain_args, **plain_kwargs)
@@ -183,6 +195,29 @@ def plain_tensor(name: str, value: Tensor) -> Tensor:
         return value
 
 
+def with_plain_tensors(name: str, value: Any, depth: int = DEEPEST) -> Any:
+    """Return a value with plain tensors; lists and dicts that contain another tensor are copied.
+
+    Args:
+        name: name of the value in messages.
+        value: any value.
+        depth: levels of lists and dicts whose tensors are converted.
+
+    Raises:
+        ValueError: for a tensor whose values cannot be read.
+    """
+    if isinstance(value, Tensor):
+        return plain_tensor(name, value)
+    if depth == DEEPEST and is_plain(value):
+        return value
+    if depth > 1 and isinstance(value, Mapping):
+        return {key: with_plain_tensors(f"{name}[{key!r}]", part, depth - 1) for key, part in value.items()}
+    if depth > 1 and isinstance(value, list | tuple):
+        parts = [with_plain_tensors(f"{name}[{place}]", part, depth - 1) for place, part in enumerate(value)]
+        return value._make(parts) if hasattr(value, "_make") else parts
+    return value
+
+
 def plain_result(name: str, value: Any) -> Any:
     """Return the result of a caller's function, a tensor as a plain tensor."""
     return plain_tensor(name, value) if isinstance(value, Tensor) else value
@@ -216,7 +251,7 @@ def _raise_with_names(function: Callable[..., Any], args: tuple[Any, ...], kwarg
     signature = inspect.signature(type(args[0]).update if function.__name__ == "forward" else function)
     try:
         for name, value in (*zip(_positional_names(signature), args, strict=False), *kwargs.items()):
-            _converted(name, value)
+            with_plain_tensors(name, value)
     except ValueError as error:
         raise error from None
     raise AssertionError("the arguments became plain")
@@ -229,17 +264,3 @@ def _positional_names(signature: inspect.Signature) -> Iterator[str]:
             yield from (f"{name}[{place}]" for place in itertools.count())
         yield name
     yield from itertools.repeat("argument")  # more than the function takes
-
-
-def _converted(name: str, value: Any, depth: int = _DEEPEST) -> Any:
-    """Return a value with plain tensors; lists and dicts that contain another tensor are copied."""
-    if isinstance(value, Tensor):
-        return plain_tensor(name, value)
-    if depth == _DEEPEST and is_plain(value):
-        return value
-    if depth > 1 and isinstance(value, Mapping):
-        return {key: _converted(f"{name}[{key!r}]", part, depth - 1) for key, part in value.items()}
-    if depth > 1 and isinstance(value, list | tuple):
-        parts = [_converted(f"{name}[{place}]", part, depth - 1) for place, part in enumerate(value)]
-        return value._make(parts) if hasattr(value, "_make") else parts
-    return value

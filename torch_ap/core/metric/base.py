@@ -27,7 +27,7 @@ from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import raise_invalid, suggest_name
 from torch_ap.core.base.options import Sync, allowed_values
-from torch_ap.core.base.untraced import disable_tracing_of_methods, untraced
+from torch_ap.core.base.untraced import DEEPEST, disable_tracing_of_methods, untraced
 from torch_ap.core.metric import payload, plotted
 from torch_ap.core.metric import state as states
 from torch_ap.core.metric import sync as processes
@@ -72,6 +72,7 @@ class RankingMetric(Metric):
     _peer_states: ClassVar[Sequence[str]] = ()  # states of torchmetrics' class of the same name that this class lacks
     _peer_arguments: ClassVar[Sequence[str]] = ()  # the peer states that are arguments of `update`
     _settings_of_update: ClassVar[str] = ""  # the settings in `identity`, for messages
+    _converts_lists: ClassVar[bool] = False  # whether `update` converts the tensors in lists and dicts itself
     _cached_attributes: ClassVar[Sequence[str]] = ("_exchanged",)  # derived from the state; cleared by `reset`
 
     _summary_name: str  # name of the value in `summary`
@@ -279,9 +280,10 @@ class RankingMetric(Metric):
             ValueError: if the batch contradicts the earlier batches.
         """
         own = self.__dict__
-        held, lists, columns, fits = self._accumulated(), [], [], True
+        held, lists, columns, fits, is_first = self._accumulated(), [], [], True, True
         for name, column in zip(self._lists, batch, strict=True):
             parts = held[name]
+            is_first = is_first and not parts and parts.__class__ is list
             if column is None:
                 fits = fits and not parts
                 continue
@@ -289,7 +291,7 @@ class RankingMetric(Metric):
             columns.append(column)
             if fits:  # the dtype of an empty batch is not binding
                 fits = bool(parts and parts[-1].dtype is column.dtype and parts[-1].numel()) and parts.__class__ is list
-        if not fits:
+        if not (fits or is_first):
             self._check_batch_fits(batch)
             lists = [own[name] for name, column in zip(self._lists, batch, strict=True) if column is not None]
         if broken is None:
@@ -395,7 +397,8 @@ class RankingMetric(Metric):
             if self.compute_on_cpu:
                 self._move_list_states_to_cpu()
 
-        return untraced(plain, otherwise=torch.no_grad()(plain))
+        depth = 1 if self._converts_lists else DEEPEST
+        return untraced(plain, otherwise=torch.no_grad()(plain), depth=depth)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         return untraced(super()._wrap_compute(compute))

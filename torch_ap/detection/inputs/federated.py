@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_ap.core.base import arrays
 from torch_ap.detection.inputs import rules
-from torch_ap.detection.inputs.images import Columns, DetectionInputs, any_broken, label_flags
+from torch_ap.detection.inputs.images import Columns, DetectionInputs, Side, any_broken, label_flags
 
 NEGATIVE, NOT_EXHAUSTIVE = KEYS = rules.LISTS
 
@@ -42,10 +42,10 @@ class FederatedInputs(DetectionInputs):
             rules.counts("target", columns[f"{key}_per_image"].cpu(), len(columns[key]), f"{key}_counts")
         return super().check_stored(columns)
 
-    def _target_columns(self, target: Sequence[Mapping[str, Any]], packed: bool, device: torch.device) -> Columns:
+    def _target_columns(self, target: Side) -> Columns:
         columns = {}
         for key in KEYS:
-            columns[key], columns[f"{key}_per_image"] = _lists(target, key, packed, device)
+            columns[key], columns[f"{key}_per_image"] = _lists(target.images, key, target.packed, target.counts.device)
         return columns
 
     def _broken_rules(self, columns: Columns, absent: Collection[str] = ()) -> Tensor | None:

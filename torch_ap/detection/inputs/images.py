@@ -7,10 +7,10 @@ by state name. A column is flat: rows of later images follow rows of earlier ima
 One side of a batch of images, predictions or targets, as columns, and the similarities of pairs.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays, tensors
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import raise_invalid, warn_caller
-from torch_ap.core.base.untraced import plain_result
+from torch_ap.core.base.untraced import plain_result, with_plain_tensors
 from torch_ap.detection.inputs import masks, rules
 
 Columns: TypeAlias = dict[str, Tensor]
@@ -41,60 +41,85 @@ _RULES_OF_KEY = {
 class Side:
     """Predictions or targets to convert to columns.
 
+    Args:
+        name: "preds" or "target".
+        images: the dicts, with any tensors.
+        packed: whether a single dict contains all images.
+        copy: whether columns must not share memory with the input.
+        joined_keys: keys whose tensors need no conversion if their column is plain.
+
     Attributes:
         keys: the keys of any image.
         lengths: the number of rows of each dict.
         counts: (B,) int64, the number of rows of each image, on the device of the labels.
-        copy: whether columns must not share memory with the input.
     """
 
-    def __init__(self, name: str, images: Sequence[Mapping[str, Any]], packed: bool, copy: bool) -> None:
-        self.name, self.prefix, self.images, self.packed, self.copy = name, SIDES[name], images, packed, copy
-        self._keys_of_images = set(map(tuple, images))
-        self.keys = set().union(*self._keys_of_images)
+    def __init__(
+        self, name: str, images: Sequence[Mapping[str, Any]], packed: bool, copy: bool, joined_keys: Set[str]
+    ) -> None:
+        self.name, self.prefix, self._given, self.packed, self.copy = name, SIDES[name], images, packed, copy
+        self.keys: set[str] = set().union(*images)
+        if not self.keys <= joined_keys:
+            images = self._given = self.images
+        self._keys_are_equal = set(map(len, images)) == {len(self.keys)}
         self.require_key("labels")
-        values = [image["labels"] for image in images]
-        self._labels = None if self._may_share else rules.join_usual("labels", values)
-        if self._labels is None and not rules.form_fits("labels", values, None):
-            rules.raise_invalid_column(name, "labels", values, None, packed=packed)
-        self.lengths = list(map(len, values)) if self._labels is None else list(map(Tensor.numel, values))
+        labels = None if self._may_share else rules.join_usual("labels", [image["labels"] for image in images])
+        if labels is None:
+            values = [image["labels"] for image in self.images]
+            if not rules.form_fits("labels", values, None):
+                rules.raise_invalid_column(name, "labels", values, None, packed=packed)
+            self.lengths = list(map(len, values))
+        else:
+            self.lengths = [image["labels"].numel() for image in images]
+        self._labels = labels
         if packed:
             self.require_key("counts")
-            rules.counts(name, images[0]["counts"], self.lengths[0])
-            counts = images[0]["counts"].to(torch.int64, copy=True)
+            rules.counts(name, self.images[0]["counts"], self.lengths[0])
+            counts = self.images[0]["counts"].to(torch.int64, copy=True)
         else:
             counts = torch.from_numpy(np.array(self.lengths, np.int64))  # in a third of the time of `torch.tensor`
-        self.counts: Tensor = arrays.to_device(counts, images[0]["labels"].device) if images else counts
+        is_on_cpu = labels is not None or not images
+        self.counts: Tensor = counts if is_on_cpu else arrays.to_device(counts, self.images[0]["labels"].device)
+
+    @cached_property
+    def images(self) -> Sequence[Mapping[str, Any]]:
+        """The images with plain tensors."""
+        if not self.packed:
+            images: Sequence[Mapping[str, Any]] = with_plain_tensors(self.name, self._given)
+            return images
+        return [with_plain_tensors(self.name, self._given[0])]
 
     @property
     def _may_share(self) -> bool:
         """Whether columns can be the input tensors."""
-        return not self.copy and len(self.images) == 1
+        return not self.copy and len(self._given) == 1
 
     def require_key(self, key: str) -> None:
         """Raise ValueError unless every dict has the key."""
         if not self._all_have(key):
-            rules.require_key(self.name, self.images, key, packed=self.packed)
+            rules.require_key(self.name, self._given, key, packed=self.packed)
 
     def _all_have(self, key: str) -> bool:
-        return all(key in keys for keys in self._keys_of_images)
+        return (self._keys_are_equal and key in self.keys) or all(key in image for image in self._given)
 
     def column(self, key: str, row: tuple[int, ...] = (), *, real: bool = False, optional: bool = False) -> Tensor:
         """Return one key of all images, concatenated; with ``real``, integers become float64."""
-        if not optional:
-            self.require_key(key)
-        joined = self._labels if key == "labels" else self._join_usual(key, row)
+        joined = self._join_usual(key, row)
         if joined is None:
+            if not optional:
+                self.require_key(key)
             joined = self._join(key, row, real=real)
-        if real and not joined.is_floating_point():
-            return joined.to(torch.float64)
-        return joined.to(torch.int64) if key == "labels" else joined
+        return joined.to(torch.float64) if real and not joined.is_floating_point() else joined
+
+    def labels(self) -> Tensor:
+        """Return the int64 labels of all images, concatenated."""
+        return (self._join("labels", (), real=False) if self._labels is None else self._labels).to(torch.int64)
 
     def _join_usual(self, key: str, row: tuple[int, ...]) -> Tensor | None:
         """Return the concatenated values of a key in the usual form; None for others, which :meth:`_join` checks."""
         if self._may_share or not self._all_have(key):
             return None
-        return rules.join_usual(key, [image[key] for image in self.images], self.lengths, row)
+        return rules.join_usual(key, [image[key] for image in self._given], self.lengths, row)
 
     def _join(self, key: str, row: tuple[int, ...], *, real: bool) -> Tensor:
         """Return the concatenated values of a key in any valid form."""
@@ -132,17 +157,17 @@ class Side:
             return values, values
         return values, [value for value, length in zip(values, self.lengths, strict=True) if length]
 
-    def optional(self, key: str, rows: int, device: torch.device, *, check_values: bool) -> Tensor:
+    def optional(self, key: str, labels: Tensor, *, check_values: bool) -> Tensor:
         """Return one key that images may lack, with zeros for missing values: uint8 flags or float64 areas."""
         dtype = torch.uint8 if key in FLAGS else torch.float64
         if key not in self.keys:
-            return torch.zeros(rows, dtype=dtype, device=device)
+            return torch.zeros_like(labels, dtype=dtype)
         joined = self._join_usual(key, ())
         if joined is None:
             filled = self._values(key, (), 0, dtype)[1]
             if dtype == torch.float64:
                 filled = [value.to(dtype) for value in filled]
-            joined = torch.cat(filled).detach() if filled else torch.zeros(0, dtype=dtype, device=device)
+            joined = torch.cat(filled).detach() if filled else torch.zeros_like(labels, dtype=dtype)
         if dtype == torch.uint8 and joined.dtype not in (torch.bool, torch.uint8):
             # checked before the cast, which could turn another value into 0 or 1
             joined = joined.to(torch.float64) if joined.dtype in tensors.UNSIGNED else joined
@@ -208,7 +233,8 @@ def pair_ious(detections: Side, truths: Side, similarity: OwnSimilarity | None) 
         if not rules.form_fits("ious", values, total):
             rules.raise_invalid_column("preds", "ious", values, total, packed=True)
     else:
-        values = [_image_similarity(detections, truths, similarity, image) for image in range(len(detections.images))]
+        images = range(len(detections.lengths))
+        values = [_image_similarity(detections, truths, similarity, image) for image in images]
     if not values:
         return torch.empty(0, dtype=torch.float64)
     return torch.cat([rules.similarities(value.detach().reshape(-1)) for value in values])
@@ -263,6 +289,22 @@ class RowColumn:
         return self.of_detections if side == "detection" else self.of_truths
 
 
+class _Column(NamedTuple):
+    """A column of one side.
+
+    Attributes:
+        name: name of the column.
+        key: key in the dicts.
+        rules: names of the rules for its values.
+        shape: the column of shapes; None for one number per detection or ground truth.
+    """
+
+    name: str
+    key: str
+    rules: tuple[str, ...]
+    shape: RowColumn | None = None
+
+
 @dataclass(frozen=True)
 class DetectionInputs:
     """Input format of one detection metric.
@@ -307,6 +349,24 @@ class DetectionInputs:
         """Return the keys of ``side`` in addition to labels and shapes."""
         return ("scores", *self.of_detections) if side == "detection" else self.of_truths
 
+    @cached_property
+    def _checked_columns(self) -> dict[str, list[_Column]]:
+        """The columns of each side except the labels, further columns before shapes."""
+        columns = {}
+        for side in SIDES.values():
+            shapes = self.rows_of(side)
+            rule_of = rules.RULE_OF | ({"area": "size"} if self.areas_required else {})
+            columns[side] = [
+                _Column(f"{side}_{key}", key, (rule_of[key],)) for key in self._further_keys(side) if key not in shapes
+            ]
+            columns[side] += [_Column(f"{side}_{key}", key, x.rules(side) or (), x) for key, x in shapes.items()]
+        return columns
+
+    @cached_property
+    def _joined_keys(self) -> dict[str, set[str]]:
+        """The keys of each side whose values are joined to columns."""
+        return {side: {"labels", *(x.key for x in self._checked_columns[prefix])} for side, prefix in SIDES.items()}
+
     def empty(self) -> Columns:
         """Return the columns of zero images."""
         return self.validate([], [])[0]
@@ -347,25 +407,26 @@ class DetectionInputs:
             preds, target = [preds], [target]  # type: ignore[list-item]
         else:
             rules.lists(preds, target)
-        sides = [Side(name, images, packed, copy) for name, images in (("preds", preds), ("target", target))]  # type: ignore[arg-type]
+        both = ("preds", preds), ("target", target)
+        sides = [Side(name, images, packed, copy, self._joined_keys[name]) for name, images in both]  # type: ignore[arg-type]
         columns: Columns = {}
         for side in sides:
             columns |= self._rows(side)
-        if len(columns["detections_per_image"]) != len(columns["ground_truths_per_image"]):
+        if packed and len(sides[0].counts) != len(sides[1].counts):
             raise ValueError(
                 "`preds` and `target` must have `counts` of the same length, got "
-                f"{len(columns['detections_per_image'])} and {len(columns['ground_truths_per_image'])}"
+                f"{len(sides[0].counts)} and {len(sides[1].counts)}"
             )
         if self.masks:
             columns |= masks.columns_of_images(sides[0].images, sides[1].images, packed)
         if self.pairs:
             columns["pair_ious"] = pair_ious(sides[0], sides[1], self.similarity)
-        columns |= self._target_columns(sides[1].images, packed, columns["ground_truth_labels"].device)
+        columns |= self._target_columns(sides[1])
         if {column.is_cpu for column in columns.values()} != {True} and len(
             devices := {str(column.device) for column in columns.values()}
         ) > 1:
             raise ValueError(f"all tensors in `preds` and `target` must be on one device, got {sorted(devices)}")
-        absent = {f"{x.prefix}_{key}" for x in sides for key in self._further_keys(x.prefix) if key not in x.keys}
+        absent = {x.name for side in sides for x in self._checked_columns[side.prefix] if x.key not in side.keys}
         broken = self._broken_rules(columns, absent) if self.check_values else None
         if self.check_values and columns["detection_labels"].is_cpu:
             for side, known_keys in zip(sides, self._known_keys, strict=True):
@@ -391,7 +452,7 @@ class DetectionInputs:
 
     def needs_more_rows(self, columns: Columns) -> bool:
         """Whether warnings about rows need more images."""
-        return len(columns["ground_truth_labels"]) < rules.FEW_ANGLES and any(x.warning for x in self.rows)
+        return columns["ground_truth_labels"].shape[0] < rules.FEW_ANGLES and any(x.warning for x in self.rows)
 
     def check_stored(self, columns: Columns) -> Tensor | None:
         """Check columns in the layout of the state, as in a checkpoint.
@@ -426,38 +487,32 @@ class DetectionInputs:
 
     def _rows(self, side: Side) -> Columns:
         """Return the labels, counts, shapes and further columns of one side."""
-        labels, shapes = side.column("labels"), self.rows_of(side.prefix)
+        labels = side.labels()
         columns = {f"{side.prefix}_labels": labels, f"{side.prefix}s_per_image": side.counts}
-        for key in (key for key in self._further_keys(side.prefix) if key not in shapes):
-            if key == "area" and self.areas_required:
-                side.require_key(key)
-            columns[f"{side.prefix}_{key}"] = (
-                side.column(key)
-                if key == "scores"
-                else side.optional(key, len(labels), labels.device, check_values=self.check_values)
-            )
-        for key, column in shapes.items():
-            columns[f"{side.prefix}_{key}"] = side.column(key, column.row, real=True, optional=column.optional)
+        for name, key, _, shape in self._checked_columns[side.prefix]:
+            if shape is not None:
+                columns[name] = side.column(key, shape.row, real=True, optional=shape.optional)
+            elif key == "scores":
+                columns[name] = side.column(key)
+            else:
+                if key == "area" and self.areas_required:
+                    side.require_key(key)
+                columns[name] = side.optional(key, labels, check_values=self.check_values)
         return columns
 
-    def _target_columns(self, target: Sequence[Mapping[str, Any]], packed: bool, device: torch.device) -> Columns:  # noqa: ARG002
+    def _target_columns(self, target: Side) -> Columns:  # noqa: ARG002
         """Return further columns from the targets of the images."""
         return {}
 
     def _broken_rules(self, columns: Columns, absent: Collection[str] = ()) -> Tensor | None:
         """Check the values of all columns, except ``absent`` ones of zeros; None on CPU, else the broken rules."""
         flags = []
-        for name, prefix in SIDES.items():
+        for side, prefix in SIDES.items():
             counts = columns[f"{prefix}s_per_image"]
-            flags.append(rules.check_counts(counts, len(columns[f"{prefix}_labels"])))
-            rule_names: dict[str, tuple[str, ...]] = {
-                key: ("size" if key == "area" and self.areas_required else rules.RULE_OF[key],)
-                for key in self._further_keys(prefix)
-            }
-            rule_names |= {key: column.rules(prefix) or () for key, column in self.rows_of(prefix).items()}
-            for key, names in rule_names.items():
-                if (column := f"{prefix}_{key}") not in absent:
-                    flags.append(rules.check(names, (name, key), columns[column], counts))
+            flags.append(rules.check_counts(counts, columns[f"{prefix}_labels"].shape[0]))
+            for name, key, names, _ in self._checked_columns[prefix]:
+                if name not in absent:
+                    flags.append(rules.check(names, (side, key), columns[name], counts))
         if self.pairs:
             pairs = columns["detections_per_image"] * columns["ground_truths_per_image"]
             owner = ("preds", "ious") if self.similarity is None else ("iou_type", "")

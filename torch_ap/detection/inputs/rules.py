@@ -16,10 +16,12 @@ from torch import Tensor
 from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, warn_caller
 from torch_ap.core.base.tensors import SCORES, UNSIGNED, Rule
+from torch_ap.core.base.untraced import PLAIN_KEYS, key_bits, key_set
 
 FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
 LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _dtype = attrgetter("dtype")
+_PLAIN_TYPE = {Tensor}
 _INTEGERS = ("labels", "counts", *LISTS)
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # its fourth power is finite
@@ -157,7 +159,7 @@ def check(names: Sequence[str], owner: tuple[str, str], values: Tensor, counts: 
         ValueError: on CPU, for the first broken rule.
     """
     flags = None
-    for name in names if len(values) and values.dtype != torch.bool else ():
+    for name in names if values.shape[0] and values.dtype != torch.bool else ():
         rule = RULES[name]
         broken = rule.offends(values).any() if rule.broken is None else rule.broken(values)
         if values.is_cpu:
@@ -375,9 +377,10 @@ def join_usual(
         row: shape of each row.
 
     Returns:
-        The column; None for other values, valid or not, which :func:`form_fits` checks.
+        The column; None for other values, which may need a conversion (:mod:`torch_ap.core.base.untraced`), and which
+        :func:`form_fits` checks.
     """
-    if len(set(map(type, values))) != 1 or type(values[0]) is not Tensor or len(set(map(_dtype, values))) != 1:
+    if set(map(type, values)) != _PLAIN_TYPE or not values[0].is_cpu or len(set(map(_dtype, values))) != 1:
         return None
     size = math.prod(row)
     if lengths is not None and list(map(Tensor.numel, values)) != [size * length for length in lengths]:
@@ -386,8 +389,10 @@ def join_usual(
         joined = torch.cat(values)  # type: ignore[arg-type]
     except RuntimeError:
         return None
-    fits = joined.is_cpu and joined.shape[1:] == row and _dtype_fits(key, joined.dtype)
-    return joined.detach() if fits else None
+    is_plain = key_bits(key_set(joined)) in PLAIN_KEYS  # a column has the keys of all parts
+    if not is_plain or joined.shape[1:] != row or not _dtype_fits(key, joined.dtype):
+        return None
+    return joined.detach() if joined.requires_grad else joined
 
 
 def form_fits(key: str, values: Sequence[Any], lengths: Sequence[int] | None, row: tuple[int, ...] = ()) -> bool:

@@ -176,9 +176,9 @@ class MeanAveragePrecision(CocoMetric):
         """
         columns, broken = self._inputs.validate(preds, target)
         counts, most = columns["detections_per_image"], self.max_detection_thresholds[-1]
-        if self.warn_on_many_detections and counts.device.type == "cpu" and len(counts) and int(counts.max()) > most:
+        if self.warn_on_many_detections and counts.is_cpu and (highest := counts.numpy().max(initial=0)) > most:
             warn_caller(
-                f"An image has {int(counts.max())} detections; of each class only the best {most} count. Raise "
+                f"An image has {highest} detections; of each class only the best {most} count. Raise "
                 "`max_detection_thresholds`, or set `warn_on_many_detections = False`",
                 UserWarning,
             )

@@ -176,6 +176,7 @@ class ImageState(DetectionAnalyses, RankingMetric):
     _unseen: bool = False  # whether images came on an accelerator, which `update` does not wait for, or too few
 
     _cached_attributes = (*RankingMetric._cached_attributes, "_unseen")
+    _converts_lists = True
     _value_rules = rules.VALUE_RULES
     _settings_of_update = "box format, geometry, `validate_args`, `match`, what `match='update'` depends on"
     _peer_states = ("groundtruth_box", "groundtruth_labels")

@@ -47,6 +47,7 @@ class OpenImagesMeanAveragePrecision(VocMetric):
     if TYPE_CHECKING:
         _settings: OpenImagesSettings
     _shown_arguments = ("box_format", "iou_thresholds", "group_of")
+    _converts_lists = False  # the hierarchy reads the images first
 
     errors = diagnosis.errors
     detections_table = diagnosis.detections_table
