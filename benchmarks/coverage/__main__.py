@@ -8,11 +8,13 @@ import os
 import pathlib
 
 from benchmarks.coverage import (
+    at_once,
     at_rank,
     averages,
     band,
     best,
     chance,
+    chance_in_groups,
     chance_of_queries,
     cliffs,
     comparison_at_rank,
@@ -41,10 +43,11 @@ from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
     "rankings": rankings, "averages": averages, "perfect": perfect, "few-hits": few_hits, "few-misses": few_misses,
-    "weighted": weighted, "simultaneous": simultaneous, "labels": labels,
+    "weighted": weighted, "simultaneous": simultaneous, "at-once": at_once, "labels": labels,
     "band": band, "at-rank": at_rank, "cliffs": cliffs, "comparison-at-rank": comparison_at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
-    "chance": chance, "chance-of-queries": chance_of_queries, "systems": systems, "differences": differences,
+    "chance": chance, "chance-in-groups": chance_in_groups, "chance-of-queries": chance_of_queries,
+    "systems": systems, "differences": differences,
     "best": best, "planning": planning, "queries": queries, "images": images, "few-images": few_images,
     "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups, "groups-at-rank": groups_at_rank,
 }  # fmt: skip

@@ -1,20 +1,17 @@
 """Random rankings: tails of the laws of AP and MAP, tests against chance, and Su & Zhang's own simulation."""
 
 import math
-import warnings
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.coverage import expected, report
-from benchmarks.coverage.groups import sample
 from benchmarks.coverage.rankings import LEVELS
 from benchmarks.coverage.tasks import Options, Section, Share, Tally, tally, tasks_of
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking.hit_curve import HitCurve
-from torch_ap.inference import chance_test, chance_test_of_queries, published
+from torch_ap.inference import chance_test, published
 from torch_ap.inference.published import NormalLaw
 from torch_ap.inference.random_ranking import RandomHits, random_average_precision
 from torch_ap.inference.record import normal_quantile
@@ -29,10 +26,6 @@ _TESTS = (
     ("permutation", 3000, 245, 0),
     ("permutation", 3000, 245, 10),
 )
-# groups, sizes and effects as in `groups`, where half of the variance of scores is between groups
-_GROUPED = ((10, 100, "equal"), (20, 50, "geometric"), (50, 20, "equal"), (200, 5, "geometric"))
-_EFFECTS, _RANKS = (1.0, 1.0, -1.0), (30, 100)
-_PERMUTED = 50  # repetitions of each task with the test of independent items
 _SLIDES = (3000, 245)
 _REPLICATES = 199
 
@@ -81,25 +74,6 @@ def tests(method: Any, n: int, m: int, grades: int, *, repetitions: int, generat
     return found
 
 
-def tests_in_groups(groups: int, size: int, sizes: str, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """The size of the tests of items in groups."""
-    found = Tally()
-    for place in range(repetitions):
-        (scores,), target, ids = sample(groups, size, sizes, _EFFECTS, (0.0,), 0.0, generator)
-        at_k = partial(chance_test_of_queries, scores, target, ties="grouped", groups=ids)
-        calls = {"AP": partial(chance_test, scores, target, groups=ids)}
-        calls |= {f"AP@{k}": partial(at_k, top_k=k) for k in _RANKS}
-        if place < _PERMUTED:
-            calls["AP, independent"] = partial(chance_test, scores, target, n_resamples=_REPLICATES)
-        for name, call in calls.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                p = call().p_value
-            if not p.isnan():
-                tally(found, (name,), p <= _NOMINAL[0])
-    return found
-
-
 def slides(n: int, m: int, *, repetitions: int, generator: torch.Generator) -> Tally:
     """Su & Zhang's table: sums of values, squares and standard errors, and coverage."""
     found, chance = Tally(), random_average_precision(n, m)
@@ -128,7 +102,6 @@ def sections(options: Options) -> list[Section]:
     return [
         Section(tasks_of(laws, _LAWS, 100 * many, 10_000), lambda found: _laws(found, 100 * many)),
         Section(tasks_of(tests, _TESTS, many, 500), lambda found: _tests(found, many)),
-        Section(tasks_of(tests_in_groups, _GROUPED, many // 5, 250), _tests_in_groups),
         Section(tasks_of(slides, [_SLIDES], 2 * many, 1000), lambda found: _slides(found[_SLIDES], 2 * many)),
     ]
 
@@ -156,22 +129,6 @@ def _tests(found: dict[tuple[Any, ...], Tally], count: int) -> list[str]:
     for (method, n, m, grades), shares in found.items():
         cells = [f"{100 * x:.2f}" for size in _NOMINAL[:2] for x in (shares[size,].value, shares[size,].error)]
         out.append(report.row(method, str((n, m)), str(grades or "all different"), *cells))
-    return out
-
-
-def _tests_in_groups(found: dict[tuple[Any, ...], Tally]) -> list[str]:
-    names = ("AP", *(f"AP@{k}" for k in _RANKS), "AP, independent")
-    every = [tallies[name,] for tallies in found.values() for name in names[:-1]]
-    out = [
-        "\n## Random rankings of items in groups, `chance_test(groups=)`: rejections in %, at nominal 5\n",
-        "About 1,000 items. Each group shifts the scores of its items and the logit of its share of hits by "
-        f"independent normal effects with standard deviation 1. {max(x.trials for x in every)} repetitions, s.e. up to "
-        f"{100 * max(x.error for x in every):.2f}. AP@k: `chance_test_of_queries(groups=)`. The last column is the "
-        f"test without `groups`, with {_PERMUTED} of 250 repetitions.\n",
-    ]
-    out += report.head("groups", "size", *names)
-    for (groups, size, sizes), shares in found.items():
-        out.append(report.row(str(groups), f"{size} {sizes}", *(f"{100 * shares[name,].value:.2f}" for name in names)))
     return out
 
 

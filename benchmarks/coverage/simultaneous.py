@@ -100,13 +100,13 @@ def sections(options: Options) -> list[Section]:
     return [
         Section(
             tasks_of(run, cases, many, at_once),
-            partial(_lines, many, title, text, head),
+            partial(lines, many, title, text, head),
         )
         for run, cases, at_once, title, text, head in parts
     ]
 
 
-def _lines(many: int, title: str, text: str, head: str, found: dict[tuple[Any, ...], Tally]) -> list[str]:
+def lines(many: int, title: str, text: str, head: str, found: dict[tuple[Any, ...], Tally]) -> list[str]:
     out = [f"\n## {title}, at once: {many} repetitions of each configuration\n", f"{text}\n"]
     names = ("pointwise", "simultaneous")
     out += report.head(head, *(f"{name} covers 95%" for name in names), "s.e. at most", *(f"{x} width" for x in names))

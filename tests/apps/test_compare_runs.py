@@ -224,6 +224,15 @@ def test_queries_in_clusters(tmp_path, capsys):
     assert runs["a"]["map"]["low"] == pytest.approx(float(interval.low))
     assert runs["b"]["map"]["compared"]["p_t"] == pytest.approx(float(compared.p_value))
     assert runs["b"]["map"]["compared"]["p_randomization"] is None
+    assert (
+        main(["trec", *map(str, paths[:2]), "-m", "map", "--chance-test", "--json", *arguments[-1:], str(paths[3])])
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)["a"]["map"]["chance_test"]
+    chance = torch.full_like(values[0], sum(1 / x for x in range(1, 6)) / 5)
+    compared = compare_per_query(values[0], chance, groups=groups)
+    below = 1 - float(compared.p_value) / 2
+    assert found["p_value"] == pytest.approx(below if compared.difference < 0 else 1 - below)
     for text, message in (
         ("q1 t 3\n", "two fields, `query cluster`, got 3"),
         ("q1 a\nq1 b\n", "must have one cluster"),
@@ -233,4 +242,5 @@ def test_queries_in_clusters(tmp_path, capsys):
         assert message in capsys.readouterr().err
     paths[3].write_text("q1 a\n")
     assert main([*arguments, str(paths[3])]) == 2
-    assert "`groups` must contain every query (--cluster), got none for 'q0'" in capsys.readouterr().err
+    wanted = f"{paths[3]} (--cluster): must have a line `query cluster` for every query, got none for 'q0'"
+    assert wanted in capsys.readouterr().err

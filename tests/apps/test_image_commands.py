@@ -426,6 +426,11 @@ def test_clusters_of_images(command, command_inputs, run_command):
     assert found["compared"]["p_value"] == compared.p_value.item()
     lows = found["per_class"]["ap_low" if command == "coco" else "AP_low"]
     assert [x for x in lows if x is not None] == [x for x in classes.low.tolist() if x == x]
+    at_once = run_command(*words, "--interval", "--per-class", "--simultaneous")
+    joint = metric.confidence_interval(groups=groups, per_class=True, simultaneous=True)
+    lows = at_once["per_class"]["ap_low" if command == "coco" else "AP_low"]
+    assert [x for x in lows if x is not None] == [x for x in joint.low.tolist() if x == x]
+    assert at_once["reasons"][0].startswith("intervals of classes: they contain all values at once")
     gated = run_command(*words, "--fail-below", f"{mean}=0")["gates"]
     assert gated[0]["low"] == interval.low.item()
     if command == "coco":
@@ -466,7 +471,8 @@ def test_clusters_of_folders(tmp_path, monkeypatch, run_command):
     assert found["compared"]["p_value"] == float(compared.p_value)
     pathlib.Path("videos.txt").write_text("i0 v0\n")
     words = ("voc", "truth", "one", "--cluster", "videos.txt")
-    assert "must contain every image (--cluster), got none for 'i1'" in run_command(*words, "--interval", status=2)
+    wanted = "videos.txt (--cluster): must have a line `image cluster` for every image, got none for 'i1'"
+    assert wanted in run_command(*words, "--interval", status=2)
     assert "--cluster has no meaning without --interval" in run_command(*words, status=2)
     assert "with --operating-points" in run_command(*words, "--interval", "--operating-points", status=2)
 
@@ -478,6 +484,10 @@ def test_invalid_clusters_raise(files, run_command):
     assert "--cluster has no meaning without --interval, --compare, --fail-below or --best" in message()
     assert "--cluster has no meaning with --report" in message("--interval", "--report", "x.html")
     assert "--cluster has no meaning with --operating-points" in message("--interval", "--operating-points")
+    assert "--simultaneous has no meaning without --interval" in message("--simultaneous")
+    assert "--simultaneous needs --interval and --per-class" in message("--interval", "--simultaneous")
+    words = ("--interval", "--simultaneous", "--per-class", "--report", "x.html")
+    assert "--simultaneous has no meaning with --report" in message(*words)
     truth = files["truth"]
     found = message("--interval")
     assert "truth.json: images[0]: must have the key 'video' (--cluster), got ['id', 'width', 'height']" in found

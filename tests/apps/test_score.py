@@ -209,7 +209,7 @@ def test_clusters_of_rows_and_of_groups(paths, tensors, columns, score):
     assert grouped["map"]["low"] == pytest.approx(float(expected.low))
     words = ("--group", "query", "--cluster", "class", "--interval")
     said = score(paths["csv"], *BINARY, *words, status=2).err
-    assert "all rows of a group must have one cluster (--cluster), group 'q" in said
+    assert "column 'class' must have one cluster for all rows of a group, group 'q" in said
     assert "--cluster has no meaning with --bins" in score(*arguments[:7], "--bins", "9", "--interval", status=2).err
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.inference.test_simultaneous import joint_level_by_definition
 from tests.support.each import each
 from torch_ap import MeanAveragePrecision, RetrievalMAP, RetrievalPrecision, inference, plot
 from torch_ap.cli import main
@@ -112,6 +113,15 @@ def test_chance_of_one_ranking_and_of_groups(table, run):
         ("ap@60", inference.chance_test_of_queries(preds, target, top_k=60, ties="grouped", groups=ids)),
     ):
         assert clustered[name]["p_chance"] == pytest.approx(float(wanted.p_value))
+    # the rows of a group are in one cluster
+    rows = zip(preds.tolist(), target.tolist(), range(len(preds)), strict=True)
+    lines = [f"{x},{y},{place // 8},{place // 16}" for x, y, place in rows]
+    Path("topics.csv").write_text("\n".join(["score,label,group,topic", *lines]))
+    words = ("score", "topics.csv", *BINARY[2:], "--group", "group", "--cluster", "topic", "--chance-test", "--json")
+    topics = {x: x // 2 for x in range(len(preds) // 8)}
+    metric = RetrievalMAP()
+    metric.update(preds, target, torch.arange(len(preds)) // 8)
+    assert measures(run(*words))["map"]["p_chance"] == pytest.approx(float(metric.chance_test(groups=topics).p_value))
     text = run(*BINARY, "--interval", "--chance-test").out
     assert "chance  sd of chance  p (chance)" in text
 
@@ -226,6 +236,21 @@ def test_intervals_of_all_classes_at_once(classes, run):
     assert "--simultaneous is for ap of each class" in run(*words, "--simultaneous", "-m", "11-point", status=2).err
 
 
+def test_classes_and_looks_of_rows_in_clusters(classes, table, run):
+    lines, patients = Path("c.csv").read_text().splitlines(), torch.arange(300) // 10
+    rows = [f"{line},{x}\n" for line, x in zip(lines, ["patient", *patients.tolist()], strict=True)]
+    Path("p.csv").write_text("".join(rows))
+    words = ("score", "p.csv", "--preds", "a", "b", "c", "--target", "label", "--interval", "--per-class", "--json")
+    wanted = inference.average_precision_interval(*classes, average="none", groups=patients, simultaneous=True)
+    found = measures(run(*words, "--cluster", "patient", "--simultaneous"))["map"]["classes"].values()
+    assert [x["low"] for x in found] == pytest.approx(wanted.low.tolist())
+    wanted = inference.average_precision_interval(
+        table["score"], table["label"], groups=table["cluster"], first_look=150
+    )
+    found = measures(run(*BINARY, "--interval", "--first-look", "150", "--cluster", "cluster", "--json"))["ap"]
+    assert [found["low"], found["high"]] == ends(wanted)
+
+
 def test_looks_at_a_growing_table(table, run):
     wanted = inference.average_precision_interval(table["score"], table["label"], first_look=150)
     gate = f"ap={float(wanted.estimate):.3f}"
@@ -256,7 +281,10 @@ def test_band_of_a_whole_curve(run, monkeypatch):
     "words",
     [
         (("--simultaneous",), "--simultaneous needs --interval and --per-class with classes, or --report"),
-        (("--simultaneous", "--report", "x.md", "--cluster", "cluster"), "has no meaning with --group or --cluster"),
+        (
+            ("--simultaneous", "--report", "x.md", "--cluster", "cluster"),
+            "--simultaneous has no meaning with --report and --cluster",
+        ),
         (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best or --bins"),
         (("--cluster", "cluster"), "--cluster has no meaning without --interval, --chance-test, --baseline"),
         (("--first-look", "9"), "--first-look has no meaning without --interval or --fail-below"),
@@ -333,6 +361,28 @@ def test_best_run(run):
         ((*words, "--best", "-m", "gm_map"), "--best is for means over queries, got gm_map"),
     ):
         assert message in run(*more, status=2).err
+
+
+@pytest.mark.usefixtures("runs")
+def test_measures_of_a_run_at_once(run):
+    words = ("trec", "qrels", "good", "fair", "-m", "map", "-m", "P_5", "-m", "num_q", "-m", "gm_map", "--json")
+    values = json.loads(run(*words, "--per-query").out)
+    words = (*words, "--interval")
+    for further, groups in (((), None), (("--cluster", "topics"), torch.arange(24) // 2)):
+        single, found = (json.loads(run(*words, *further, *more).out) for more in ((), ("--simultaneous",)))
+        for name in ("good", "fair"):
+            queries = values[name]["map"]["queries"]
+            rows = torch.tensor([[values[name][x]["queries"][q] for q in queries] for x in ("map", "P_5")]).double()
+            sums = rows if groups is None else torch.zeros(2, 12).double().index_add(1, groups, rows)
+            wide = joint_level_by_definition(sums.numpy())
+            for row, measure in zip(rows, ("map", "P_5"), strict=True):
+                wanted = inference.mean_interval(row, confidence_level=wide, groups=groups)
+                assert found[name][measure]["low"] == pytest.approx(float(wanted.low), rel=0.01)  # random draws
+                assert found[name][measure]["low"] < single[name][measure]["low"]
+            assert found[name]["gm_map"]["low"] is None
+    message = "--simultaneous takes at least two measures that are means over queries"
+    assert message in run("trec", "qrels", "good", "-m", "map", "--interval", "--simultaneous", status=2).err
+    assert "without --interval" in run("trec", "qrels", "good", "--simultaneous", status=2).err
 
 
 @pytest.mark.usefixtures("runs")

@@ -62,6 +62,36 @@ def test_interval_and_comparison_follow_from_explicit_deletion():
     assert float(metric.compare(metric, groups=videos).p_value) == 1
 
 
+def test_classes_at_once():
+    preds, target = draw(3, 8.0)
+    metric, videos = metric_of(preds, target), {image: image % _VIDEOS for image in range(_IMAGES)}
+    for options in ({"groups": videos}, {"n_resamples": 200}):
+        found = metric.confidence_interval(per_class=True, simultaneous=True, **options)
+        single, sidak = (metric.confidence_interval(x, per_class=True, **options) for x in (0.95, 0.95**0.5))
+        widths = [x.high - x.low for x in (single, found, sidak)]
+        assert (widths[0] < widths[1]).all()
+        assert (widths[1] <= widths[2] * 1.005).all()  # random draws
+        assert (found.method, found.confidence_level) == ("max-t", 0.95)
+        assert torch.equal(found.standard_error, single.standard_error)
+    rare = [{**x, "labels": x["labels"] + 1} for x in target]
+    rare[0]["labels"] = torch.tensor([0, 1])  # a class in one image has no interval and does not count
+    metric = metric_of([{**x, "labels": x["labels"] + 1} for x in preds], rare)
+    for options in ({"groups": videos}, {"n_resamples": 200}):
+        again = metric.confidence_interval(per_class=True, simultaneous=True, **options)
+        assert again.low.isnan().tolist() == [True, False, False]
+        joint = metric.confidence_interval(0.95**0.5, per_class=True, **options)
+        assert (again.low[1:] > joint.low[1:] - 0.005).all()
+    one = metric_of(preds, target, [0]).confidence_interval(per_class=True, simultaneous=True, n_resamples=9)
+    assert one.low.isnan().all()
+    for options, message in (
+        ({"simultaneous": True}, "`simultaneous` requires `per_class=True`"),
+        ({"simultaneous": 1, "per_class": True}, "`simultaneous`"),
+        ({"simultaneous": True, "per_class": True, "method": "bootstrap-basic"}, "`method`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            metric.confidence_interval(**options)
+
+
 def test_sample_ids_name_the_images():
     preds, target = draw(1, 8.0)
     ids = torch.arange(_IMAGES) * 7 + 100

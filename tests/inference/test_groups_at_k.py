@@ -13,7 +13,7 @@ from tests.inference.test_comparison_at_k import MEASURES, pair, weighted_value
 from tests.inference.test_groups import explicit_df, explicit_error
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
-from torch_ap import BinaryAveragePrecision
+from torch_ap import BinaryAveragePrecision, Convention
 from torch_ap.core.measures import top_share
 from torch_ap.core.ranking.builders import from_scores
 from torch_ap.inference import (
@@ -235,6 +235,35 @@ def test_chance_test_follows_from_explicit_deletion(denominator):
     assert whole.p_value == chance_test_of_queries(scores, target, top_k=90, groups=ids).p_value
 
 
+def expected_at_share(scores, target, share, denominator):
+    """Return the mean AP over orders of tied items at a share of the items, on a line between two ranks."""
+    curve, n, m = from_scores(scores, target == 1), len(scores), int(target.sum())
+    measures = (Convention(k, "relevant", ties="expected") for k in range(1, n + 1))
+    sums = [0.0, *(m * float(measure(curve)) for measure in measures)]
+    return float(np.interp(share * n, range(n + 1), sums)) / (min(m, share * n) if denominator == "min" else m)
+
+
+@each("denominator", ("min", "relevant"))
+def test_chance_test_with_expected_ties_follows_from_explicit_deletion(denominator):
+    scores, target = ranked(90, 0.3, 0.4)
+    scores, ids = (2 * scores).round(), torch.arange(90) // 6
+    options = {"top_k": 31, "denominator": denominator}
+    found = chance_test_of_queries(scores, target, **options, groups=ids)
+    assert found.estimate == chance_test_of_queries(scores, target, **options, n_resamples=2).estimate
+    rows = [ids != group for group in torch.unique(ids)]
+    values = [expected_at_share(scores[x], target[x], 31 / 90, denominator) for x in rows]
+    chances = [chance_at_share(int(x.sum()), int(target[x].sum()), 31 / 90, denominator) for x in rows]
+    top = scores >= scores.topk(31).values[-1]
+    counts = torch.bincount(ids[top], minlength=15).double()
+    df = min(explicit_df(target, ids), float(counts.sum() ** 2 / counts.square().sum()) - 1)
+    share = (df + 1) / (df + 2)
+    ap, expected = (share * float(x) for x in (found.estimate, found.chance_level))
+    slopes = [share / (x * (1 - x)) for x in (ap, expected)]
+    error = explicit_error(slopes[0] * torch.tensor(values) - slopes[1] * torch.tensor(chances)) / math.sqrt(share)
+    t = (special.logit(ap) - special.logit(expected)) / error
+    assert float(found.p_value) == pytest.approx(stats.t.sf(t, df))
+
+
 def test_chance_test_edge_cases():
     scores, target, ids = torch.arange(60.0, 0, -1), torch.tensor([1] * 20 + [0] * 40), torch.arange(60) % 15
     assert chance_test_of_queries(scores, target, top_k=10, groups=ids).p_value < 1e-6
@@ -251,15 +280,13 @@ def test_chance_test_edge_cases():
     with pytest.warns(UserWarning, match="6 groups with hits"):
         chance_test_of_queries(scores, target, top_k=10, groups=torch.arange(60) % 6)
     for options, message in (
-        ({"indexes": ids, "top_k": 3}, "`groups` cannot be combined with `indexes`"),
+        ({"indexes": ids // 2, "top_k": 3}, "`groups` must be equal for all documents of a query, got two"),
         ({}, "`top_k` must be a rank with `groups`"),
         ({"top_k": 3, "method": "gamma"}, "`method` must be 'auto' with `groups`"),
         ({"top_k": 3, "groups": [1, 2]}, "`groups`"),
     ):
         with pytest.raises(ValueError, match=message):
             chance_test_of_queries(scores, target, **{"groups": ids, **options})
-    with pytest.raises(ValueError, match="`ties` must be 'grouped' with `groups`"):
-        chance_test_of_queries(scores // 2, target, top_k=3, groups=ids)
 
 
 def test_comparison_edge_cases():

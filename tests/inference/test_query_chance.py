@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -190,9 +191,73 @@ def test_no_order_changes_the_value():
     assert RetrievalMAP().chance_test(n_resamples=20).p_value.isnan()
 
 
+def grouped_p_value(values, levels, groups):
+    """Return the one-sided p-value of the mean difference, from the sums of each group."""
+    gap = np.asarray(values) - np.asarray(levels)
+    names, counts = np.unique(groups, return_counts=True)
+    sums = np.array([(gap[groups == x] - gap.mean()).sum() for x in names])
+    error = math.sqrt(len(names) / (len(names) - 1) * (sums**2).sum()) / len(gap)
+    return stats.t.sf(gap.mean() / error, counts.sum() ** 2 / (counts**2).sum() - 1)
+
+
+@each("settings", SETTINGS)
+def test_queries_in_groups(settings):
+    preds, target, indexes = few_queries(4, sizes=(5, 6, 4, 1, 3, 7, 4, 5, 6, 3, 4, 5, 7, 4, 6) * 2)
+    target[indexes == 14] = 0  # this query does not count
+    group_of = {query: (query // 7) ** 2 % 12 for query in indexes.unique().tolist()}
+    queries = [x for x in group_of if target[indexes == x].any()]
+    columns = []
+    for query in queries:
+        scores, labels = preds[indexes == query], target[indexes == query]
+        value = float(Convention(**{"ties": "expected"} | settings)(from_scores(scores, labels == 1)))
+        columns.append((value, np.mean(all_values(scores, int(labels.sum()), **settings))))
+    values, levels = np.array(columns).T
+    groups = np.array([group_of[x] for x in queries])
+    wanted = grouped_p_value(values, levels, groups)
+    ids = torch.tensor([group_of[x] for x in indexes.tolist()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few groups
+        found = chance_test_of_queries(preds, target, indexes, groups=ids, **settings)
+        assert (found.method, float(found.p_value)) == ("t", pytest.approx(wanted))
+        below = chance_test_of_queries(-preds, target, indexes, groups=ids, method="t", **settings)
+        metric = RetrievalMAP("skip", **settings)
+        metric.update(preds, target, indexes, groups=ids)
+        assert metric.chance_test().p_value == pytest.approx(wanted)
+        assert metric.chance_test(groups={x: x for x in group_of}).p_value != pytest.approx(wanted)
+        # undefined queries count as 0 in the value and in its chance level, and missing ones too
+        metric = RetrievalMAP(**settings)
+        metric.update(
+            preds, target, indexes, num_relevant={q: int(target[indexes == q].sum()) for q in group_of} | {2: 4}
+        )
+        counted = metric.chance_test(groups=group_of | {2: 99})
+    zeros, others = [0.0, 0.0], [group_of[14], 99]
+    wanted = grouped_p_value([*values, *zeros], [*levels, *zeros], np.array([*groups, *others]))
+    assert counted.p_value == pytest.approx(wanted)
+    plain = chance_test_of_queries(preds, target, indexes, n_resamples=50, **settings)
+    permuted = chance_test_of_queries(
+        preds, target, indexes, groups=ids, method="permutation", n_resamples=50, **settings
+    )
+    assert permuted == chance_test_of_queries(preds, target, indexes, method="permutation", n_resamples=50, **settings)
+    assert (plain.estimate, plain.chance_level) == (found.estimate, found.chance_level)
+    assert (below.p_value > 0.5) == (below.estimate < below.chance_level)
+
+
+def test_groups_without_spread():
+    preds, indexes = torch.zeros(6), torch.tensor([0, 0, 0, 1, 1, 1])
+    tied = torch.tensor([1, 0, 0, 1, 1, 0])
+    alike = chance_test_of_queries(preds, tied, indexes, groups=indexes)
+    assert (float(alike.p_value), alike.reason) == (1, "all differences are zero: p = 1 by definition")
+    single = chance_test_of_queries(torch.arange(6), tied, indexes, groups=[7] * 6)
+    assert single.p_value.isnan()
+    assert "fewer than two groups" in single.reason
+    none = chance_test_of_queries(preds, tied * 0, indexes, groups=indexes)
+    assert none.reason == "no query has a ranked relevant item"
+
+
 @each(
     "options, match",
     [
+        ({"method": "t"}, "`method` must be 'auto', 'permutation' or 'gamma' without `groups`"),
         ({"indexes": torch.zeros(3, dtype=torch.int64)}, "indexes"),
         ({"indexes": torch.zeros(4)}, "indexes"),
         ({"top_k": 0}, "top_k"),

@@ -146,13 +146,15 @@ def test_arguments_that_cannot_be_combined():
         "simultaneous": [
             lambda: average_precision_interval(preds[:, 0], target[:, 0], simultaneous=True),
             lambda: average_precision_interval(preds, target, average="macro", method="influence", simultaneous=True),
-            lambda: average_precision_interval(preds, target, simultaneous=True, groups=groups),
+            lambda: average_precision_interval(preds[:, 0], target[:, 0], simultaneous=True, groups=groups),
             lambda: average_precision_interval(preds, target, simultaneous=0),
         ],
         "thresholds": [lambda: binned.confidence_interval(simultaneous=True)],
         "method": [
             lambda: average_precision_interval(preds, target, simultaneous=True, method="wald"),
             lambda: average_precision_interval(preds, target, first_look=9, method="wald"),
+            lambda: average_precision_interval(preds, target, first_look=9, method="wald", groups=groups),
+            lambda: average_precision_interval(preds, target, simultaneous=True, method="wald", groups=groups),
         ],
         "first_look": [
             lambda: average_precision_interval(preds, target, first_look=61),
@@ -178,3 +180,50 @@ def test_correlations_of_the_classes_by_simulation():
     widths = [x.high - x.low for x in (low, found, high)]
     assert (widths[0] < widths[1]).all()
     assert (widths[1] <= widths[2] * 1.005).all()
+
+
+def joint_level_by_definition(rows, level=0.95, draws=400_000):
+    """Return P(abs(Z) <= c) with c the quantile of the largest of normal variates that correlate as the rows."""
+    z = np.random.default_rng(1).multivariate_normal(np.zeros(len(rows)), np.corrcoef(rows), draws)
+    return 1 - 2 * scipy.stats.norm.sf(np.quantile(abs(z).max(1), level))
+
+
+def test_classes_of_items_in_groups():
+    preds, target = sample(classes=4)
+    groups = torch.arange(300) // 15
+    found = average_precision_interval(preds, target, simultaneous=True, groups=groups)
+    values = []
+    for group in range(20):
+        kept = groups != group
+        values.append(functional.multilabel_average_precision(preds[kept], target[kept], num_labels=4, average=None))
+    level = joint_level_by_definition(torch.stack(values, 1).numpy())
+    single = average_precision_interval(preds, target, confidence_level=level, groups=groups)
+    assert (found.method, found.confidence_level, found.reason) == ("max-t", 0.95, "")
+    for name in ("estimate", "standard_error"):
+        assert torch.equal(getattr(found, name), getattr(single, name))
+    assert found.low.tolist() == pytest.approx(single.low.tolist(), rel=0.01)  # random draws
+    assert found.high.tolist() == pytest.approx(single.high.tolist(), rel=0.01)
+    metric = MultilabelAveragePrecision(4, average=None)
+    metric.update(preds, target, groups=groups)
+    assert metric.confidence_interval(simultaneous=True) == found
+    assert average_precision_interval(preds, target, simultaneous=True, groups=groups, method="influence").low[0] > 0
+    alone = average_precision_interval(preds, target, simultaneous=True, groups=groups * 0)
+    assert alone.low.isnan().all()
+
+
+def test_looks_at_items_in_groups():
+    preds, target = sample(300)
+    groups = torch.arange(300) // 15
+    found = average_precision_interval(preds, target, first_look=60, groups=groups)
+    single = average_precision_interval(preds, target, groups=groups)
+    factor = float(sequence_factor(torch.tensor([300]), 60, 0.95))
+    logits = [scipy.special.logit(float(x)) for x in (found.low, single.low, single.high, found.high, single.estimate)]
+    assert logits[3] - logits[4] == pytest.approx((logits[2] - logits[4]) * factor)
+    assert logits[0] - logits[4] == pytest.approx((logits[1] - logits[4]) * factor)
+    assert (found.method, found.reason) == ("confidence-sequence", "")
+    with pytest.warns(UserWarning, match="6 groups with hits"):
+        few = average_precision_interval(preds, target, first_look=60, groups=groups % 6)
+    assert few.reason == "6 groups with hits, but coverage is measured from 10 on"
+    alone = average_precision_interval(preds, target, first_look=60, groups=groups * 0)
+    assert alone.low.isnan()
+    assert "fewer than two groups" in alone.reason

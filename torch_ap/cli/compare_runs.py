@@ -26,32 +26,59 @@ _TESTS: tuple[Method, ...] = ("t", "randomization")
 
 
 @dataclass(frozen=True)
+class Clusters:
+    """Clusters of the units of an evaluation, such as the topic of each query, from the file of ``--cluster``.
+
+    Attributes:
+        path: the file.
+        unit: name of a unit.
+        names: cluster of each unit.
+    """
+
+    path: str
+    unit: str
+    names: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: str, unit: str = "query") -> "Clusters":
+        """Read the lines ``unit cluster`` of a file.
+
+        Raises:
+            OSError: if it cannot be read.
+            ValueError: for a line without two fields, and for a unit with two clusters.
+        """
+        names: dict[str, str] = {}
+        for where, words in lines(path):
+            if len(words) != 2:
+                raise ValueError(f"{where}: must have two fields, `{unit} cluster`, got {len(words)}")
+            if names.setdefault(*words) != words[1]:
+                raise ValueError(f"{where}: {unit} {short_repr(words[0])} must have one cluster, got a second one")
+        return cls(path, unit, names)
+
+    def ids(self, units: Sequence[str]) -> Tensor:
+        """Return the number of each unit's cluster, (U,) int64.
+
+        Raises:
+            ValueError: for a unit without a cluster.
+        """
+        for x in units:
+            if x not in self.names:
+                rule = f"must have a line `{self.unit} cluster` for every {self.unit}"
+                raise ValueError(f"{self.path} (--cluster): {rule}, got none for {short_repr(x)}")
+        return ids_of_groups(units, self.names, self.unit)
+
+
+@dataclass(frozen=True)
 class Settings:
-    """Values of ``--confidence-level`` and ``--n-resamples``, and the cluster of each query by ``--cluster``."""
+    """Values of ``--confidence-level`` and ``--n-resamples``, and the clusters of the queries by ``--cluster``."""
 
     confidence_level: float = 0.95
     n_resamples: int = 10_000
-    clusters: Mapping[str, str] | None = None
+    clusters: Clusters | None = None
 
     def groups_of(self, queries: Sequence[str]) -> Tensor | None:
         """Return the number of each query's cluster, (Q,) int64; None for independent queries."""
-        return None if self.clusters is None else ids_of_groups(queries, self.clusters, "query (--cluster)")
-
-
-def read_clusters(path: str, unit: str = "query") -> dict[str, str]:
-    """Return the cluster of each unit, such as a query or an image, from the lines ``unit cluster`` of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: for a line without two fields, and for a unit with two clusters.
-    """
-    clusters: dict[str, str] = {}
-    for where, words in lines(path):
-        if len(words) != 2:
-            raise ValueError(f"{where}: must have two fields, `{unit} cluster`, got {len(words)}")
-        if clusters.setdefault(*words) != words[1]:
-            raise ValueError(f"{where}: {unit} {short_repr(words[0])} must have one cluster, got a second one")
-    return clusters
+        return None if self.clusters is None else self.clusters.ids(queries)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,10 @@ class Paths:
             baseline = next((path for path in paths if is_same_file(path, baseline)), baseline)
             if baseline not in paths and len(paths) > 1:
                 listed.insert(0, baseline)
+        if args.simultaneous and not args.per_class:
+            raise ValueError("--simultaneous needs --interval and --per-class")
+        if args.simultaneous and args.report is not None:
+            raise ValueError("--simultaneous has no meaning with --report, which has single intervals")
         if args.report is not None and len(paths) > 1 and baseline is None:
             raise ValueError(f"--report takes one list of detections, or several with --compare, got {len(paths)}")
         for option in ("errors", "operating_points"):
@@ -274,15 +278,16 @@ def _add_intervals(result: Result, metric: Any, args: argparse.Namespace, groupi
     }
     result.interval = ends | {"reason": mean.reason}
     for kind, measure, selection in groupings:
-        each = metric.confidence_interval(args.confidence_level, **selection, **options)
+        at_once = {"simultaneous": True} if args.simultaneous and kind == "classes" else {}
+        each = metric.confidence_interval(args.confidence_level, **selection, **at_once, **options)
         columns = {f"{measure}_low": each.low.tolist(), f"{measure}_high": each.high.tolist()}
         if kind == "slices":
             columns["map_chance"] = metric.chance_level(**selection, **orders).tolist()
         table = list(getattr(result, kind).items())
         behind = [name for name, _ in table].index(measure) + 1
         setattr(result, kind, dict([*table[:behind], *columns.items(), *table[behind:]]))
-        if each.reason:
-            result.reasons.append(f"intervals of {kind}: {each.reason}")
+        if reason := "; ".join(filter(None, ["they contain all values at once" if at_once else "", each.reason])):
+            result.reasons.append(f"intervals of {kind}: {reason}")
 
 
 def _add_comparisons(

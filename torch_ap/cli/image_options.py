@@ -187,6 +187,8 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
         "matches"
     )
     parser.flag("--interval", text)
+    text = "with --interval and --per-class: intervals that contain the values of all classes at once"
+    parser.option("--simultaneous", text, needs=("interval",), default=False, action="store_true")
     parser.report_path()
     text = (
         f"compare the mean of {argument} with another {content}, by default the first: difference, interval and "

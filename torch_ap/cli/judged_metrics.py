@@ -96,7 +96,9 @@ def has_chance_test(name: str) -> bool:
     return name == "map" or name.startswith("map@")
 
 
-def chance_test_of(judged: Judged, name: str, options: dict[str, Any]) -> dict[str, float]:
+def chance_test_of(judged: Judged, name: str, settings: Settings, options: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of the test of the mean against random orders of the retrieved documents of each query."""
-    test = evaluate(judged, name).chance_test(**options)
+    ids = settings.groups_of(judged.queries)
+    groups = None if ids is None else dict(enumerate(ids.tolist()))
+    test = evaluate(judged, name).chance_test(groups=groups, **options)
     return {x: float(getattr(test, x)) for x in CHANCE_NUMBERS}

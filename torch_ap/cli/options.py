@@ -205,15 +205,17 @@ def add_trec(subparsers: Subparsers) -> None:
     parser.flag("--best", _BEST_RUN)
     text = "add the interval of each mean over queries, and its chance level: the mean over all orders of each ranking"
     parser.flag("--interval", text)
+    text = "with --interval: intervals that contain the values of all measures of a run at once"
+    parser.option("--simultaneous", text, needs=("interval",), default=False, action="store_true")
     text = (
         "add the p-value of MAP, or map@k, against random orders of the retrieved documents of each query, and the "
-        "mean and standard deviation over these orders"
+        "mean and standard deviation over these orders. With --cluster, p is of a t test over the clusters"
     )
     parser.flag("--chance-test", text)
     text = "add documents without a judgement in the first 10 ranks, by how much map would change if each were relevant"
     parser.flag("--suspicious-labels", text)
     text = "lines `query cluster`: queries of a topic or user may depend on each other in intervals and comparisons"
-    parser.option("--cluster", text, needs=("interval", "compare", "fail_below", "best"), metavar="FILE")
+    parser.option("--cluster", text, needs=("interval", "chance_test", "compare", "fail_below", "best"), metavar="FILE")
     text = (
         "judgements of a judge, such as a language model, of all queries of one run, where QRELS has human judgements "
         "of a random sample of them: the means under human judgements, their intervals, and those of the humans alone"

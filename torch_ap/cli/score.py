@@ -82,6 +82,10 @@ def _check_statements(args: argparse.Namespace, columns: Columns) -> None:
         raise ValueError("--simultaneous needs --interval and --per-class with classes, or --report with one ranking")
     if args.simultaneous and has_classes and args.report is not None:
         raise ValueError("--simultaneous has no meaning with --report of classes, which has single intervals")
+    if args.simultaneous and not has_classes and args.cluster is not None:
+        raise ValueError(
+            "--simultaneous has no meaning with --report and --cluster: the band takes rows as independent"
+        )
     if args.first_look is not None and args.first_look > len(columns.preds):
         raise ValueError(
             f"--first-look must be at most the number of rows, {len(columns.preds)}, got {args.first_look}"

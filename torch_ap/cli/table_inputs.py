@@ -131,7 +131,7 @@ def _check_options(args: argparse.Namespace) -> None:
         (args.best, ("fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best or --bins"),
-        (grouped or args.cluster is not None, ("simultaneous", "first_look"), "with --group or --cluster"),
+        (grouped, ("simultaneous", "first_look"), "with --group"),
         (args.weights is not None, ("simultaneous", "first_look"), "with --weights"),
         (args.first_look is not None, ("simultaneous", "baseline"), "with --first-look"),
         (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
@@ -286,4 +286,7 @@ def _check_clusters(args: argparse.Namespace, table: tables.Table, columns: Colu
     repeated = (pairs[1:, 0] == pairs[:-1, 0]).nonzero().flatten()
     if len(repeated):
         name = short_repr(list(table.groups)[int(pairs[repeated[0], 0])])
-        raise ValueError(f"{args.file}: all rows of a group must have one cluster (--cluster), group {name} has two")
+        column = short_repr(args.cluster)
+        raise ValueError(
+            f"{args.file}: column {column} must have one cluster for all rows of a group, group {name} has two"
+        )

@@ -125,7 +125,7 @@ def chance_test_of(args: argparse.Namespace, measure: Measure, evaluation: Any, 
     if not formula.is_average_precision or getattr(formula, "interpolation", None) is not None:
         raise ValueError("only ap and ap@k have one")
     if columns.group is not None:
-        test: ChanceTest = evaluation.chance_test(**options)
+        test: ChanceTest = evaluation.chance_test(**options, **cluster_options(columns))
         return test
     if columns.preds.ndim > 1 or columns.weights is not None or args.prevalence is not None:
         raise ValueError("classes, weights and --prevalence have none")

@@ -2,7 +2,8 @@
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch_ap.cli import compare_runs, gates
@@ -22,7 +23,7 @@ from torch_ap.retrieval.runs.judged import judgements_of
 from torch_ap.retrieval.runs.measure_names import DEFAULT_MEASURES
 from torch_ap.retrieval.runs.measured import Measured, Rules, Views, measure_file, measure_whole
 from torch_ap.retrieval.runs.names import RequestedMeasure, Result
-from torch_ap.retrieval.runs.results import result_interval
+from torch_ap.retrieval.runs.results import joint_level, result_interval
 from torch_ap.retrieval.runs.suspicious import unjudged_documents
 from torch_ap.retrieval.runs.trec import Qrels, read_qrels, read_run
 
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--suspicious-labels needs --convention trec10 or trec9, and no --judged-only")
     if [args.qrels, args.judge, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
-    args.clusters = None if args.cluster is None else compare_runs.read_clusters(args.cluster)
+    args.clusters = None if args.cluster is None else compare_runs.Clusters.read(args.cluster)
     if args.clusters is not None and args.report is not None:
         raise ValueError("--cluster has no meaning with --report, whose intervals take queries as independent")
     with Bar(args.qrels) as bar:
@@ -112,13 +113,12 @@ class _TrecReport(Report):
         self._comparisons = compare_runs.compare_all_runs(results, settings) if args.compare else {}
         self._intervals: dict[str, dict[str, dict[str, float]]] = {}
         if args.interval:
-            self._intervals = {
-                name: {
-                    x.requested_name: interval_of(judged[name][x.view], x.name, run[x.requested_name], settings)
+            for name, run in results.items():
+                single = _joint_settings(run.values(), settings) if args.simultaneous else settings
+                self._intervals[name] = {
+                    x.requested_name: interval_of(judged[name][x.view], x.name, run[x.requested_name], single)
                     for x in measures
                 }
-                for name, run in results.items()
-            }
         self._tests: dict[str, dict[str, dict[str, float]]] = {}
         if args.chance_test:
             tested = [x for x in measures if has_chance_test(x.name)]
@@ -126,7 +126,7 @@ class _TrecReport(Report):
                 raise ValueError("--chance-test is for map and map@k, got none of them as --measure")
             self._tests = {
                 name: {
-                    x.requested_name: chance_test_of(judged[name][x.view], x.name, resampling_options(args))
+                    x.requested_name: chance_test_of(judged[name][x.view], x.name, settings, resampling_options(args))
                     for x in tested
                 }
                 for name in results
@@ -212,6 +212,18 @@ class _TrecReport(Report):
                 queries = dict.fromkeys(query for x in values for query in x)
                 yield from ((name, query, [x.get(query) for x in values]) for query in queries)
             yield name, _ALL, [x[name].aggregate for x in runs]
+
+
+def _joint_settings(results: Iterable[Result], settings: Settings) -> Settings:
+    """Return the settings of the single intervals of a run that contain the values of all measures at once."""
+    means = [x for x in results if not (x.counted or x.geometric)]
+    if len(means) < 2:
+        raise ValueError("--simultaneous takes at least two measures that are means over queries")
+    queries = means[0].queries
+    level = settings.confidence_level
+    if queries:
+        level = joint_level(means, level, settings.groups_of(queries))
+    return replace(settings, confidence_level=level)
 
 
 def _suspicious_labels(judged: Mapping[str, Views]) -> dict[str, SuspiciousLabelsReport]:

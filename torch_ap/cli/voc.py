@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_ap.cli import file_notes, ultralytics
 from torch_ap.cli.coco import check_cluster_options, write
-from torch_ap.cli.compare_runs import read_clusters
+from torch_ap.cli.compare_runs import Clusters
 from torch_ap.cli.detectors import Paths, Result, evaluate, evaluate_images
 from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.notes import note
@@ -30,7 +30,6 @@ from torch_ap.detection.inputs.rules import negative_sizes
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.shapes import boxes
-from torch_ap.inference.groups import ids_of_groups
 
 _FORMAT_DEFAULTS: dict[str, dict[str, Any]] = {
     "dota": {"box_format": "xyxyxyxy", "iou_type": "rotated", "interpolation": "11-point-arange", "strict": True},
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     args.clusters = groups = None
     if args.cluster is not None:
         check_cluster_options(args)
-        groups = ids_of_groups(first.images, read_clusters(args.cluster, "image"), "image (--cluster)")
+        groups = Clusters.read(args.cluster, "image").ids(first.images)
         args.clusters = dict(enumerate(groups.tolist()))
 
     def evaluate_path(path: str) -> Any:

@@ -7,7 +7,7 @@ rankings, or from resamples that draw an item with its scores in all rankings.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -27,9 +27,10 @@ from torch_ap.inference import dirichlet, influence, record, resampling
 from torch_ap.inference import groups as grouped
 from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.edge_cases import FEW_GROUPS, check_convention, resolve_edge_cases
+from torch_ap.inference.groups import ValuesWithoutGroups
 from torch_ap.inference.record import Ends, Interval, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
-from torch_ap.inference.simultaneous import max_t_level, sequence_factor
+from torch_ap.inference.simultaneous import class_contributions, max_t_level, sequence_factor
 
 Method: TypeAlias = Literal[
     "influence", "wald", "jackknife", "bootstrap-percentile", "bootstrap-bca", "bootstrap-logit", "dirichlet"
@@ -265,7 +266,8 @@ def interval_of_curve(
     if options.simultaneous:
         return _simultaneous_intervals(settings, curve, validated, options)
     if validated is not None and validated.groups is not None:
-        return _grouped_interval(settings, curve, validated, options)
+        without = _values_without_groups(settings, curve, validated, options)
+        return _grouped_interval(settings, curve, validated, options, without)
     checks.one_of("method", options.method, METHODS)
     if options.method == "dirichlet":
         intervals = _dirichlet_intervals(settings, curve, validated, options)
@@ -282,26 +284,36 @@ def _sequential_intervals(
     settings: APSettings, curve: HitCurve, validated: Batch | None, options: InferenceSettings
 ) -> Interval:
     """Return the current intervals of confidence sequences, one per ranking."""
-    if settings.averages or options.simultaneous or (validated is not None and validated.groups is not None):
-        raise ValueError("`first_look` cannot be combined with an average, `groups` and `simultaneous`")
-    if options.method != "influence":
+    if settings.averages or options.simultaneous:
+        raise ValueError("`first_look` cannot be combined with an average and `simultaneous`")
+    has_groups = validated is not None and validated.groups is not None
+    if not has_groups and options.method != "influence":
         raise_invalid("method", "must be 'influence' with `first_look`", options.method)
     assert options.first_look is not None
     least = int(curve.n.min())
     if options.first_look > least:
         raise_invalid("first_look", f"must be at most the number of items, {least}", options.first_look)
-    single = curve_interval(curve, settings.convention, options)
+    note = ""
+    if has_groups:
+        without = _values_without_groups(settings, curve, validated, options)
+        estimate, error = settings.convention(curve), grouped.standard_error(without.values)
+        df, note = without.df, grouped.few_groups_reason(without.hit_groups)
+    else:
+        single = curve_interval(curve, settings.convention, options)
+        estimate, error, df = single.estimate, single.standard_error, degrees_of_freedom(curve)
     factor = sequence_factor(curve.n, options.first_look, options.confidence_level)
-    quantile = record.student_quantile(options.confidence_level, degrees_of_freedom(curve))
-    low, high = record.logit(single.estimate, single.standard_error * factor, quantile)
+    low, high = record.logit(estimate, error * factor, record.student_quantile(options.confidence_level, df))
     reasons = {}
     for ranking, (hits, missing) in enumerate(zip(curve.m.tolist(), low.isnan().tolist(), strict=True)):
         if missing:
-            reasons[f"ranking {ranking}"] = "one hit, one miss, or an AP of 0 or 1: the ends are NaN"
+            cause = FEW_GROUPS if has_groups else "one hit, one miss, or an AP of 0 or 1: the ends are NaN"
+            reasons[f"ranking {ranking}"] = cause
         elif hits < _FEW_HITS:
             reasons[f"ranking {ranking}"] = f"fewer than {_FEW_HITS} hits: no coverage was measured"
     reason = next(iter(reasons.values()), "") if len(low) == 1 else record.join_reasons(reasons)
-    intervals = replace(single, low=low, high=high, method="confidence-sequence", reason=reason)
+    fields = options.fields | {"method": "confidence-sequence"}
+    reason = "; ".join(filter(None, [reason, note]))
+    intervals = Interval(estimate, low, high, error, **fields, reason=reason)
     return first_interval(intervals) if settings.inputs.width is None else intervals
 
 
@@ -313,21 +325,36 @@ def _simultaneous_intervals(
         raise ValueError("`simultaneous` requires several classes or labels with `average='none'`, got one value")
     if validated is None:
         raise ValueError("`thresholds` and `bins` must be None for simultaneous intervals, which need the items")
+    without = None
     if validated.groups is not None:
-        raise ValueError("`groups` cannot be combined with `simultaneous`")
-    if options.method != "influence":
+        without = _values_without_groups(settings, curve, validated, options)
+        rows = without.values
+    elif options.method != "influence":
         raise_invalid("method", "must be 'influence' for simultaneous intervals", options.method)
-    level = max_t_level(settings, curve, validated, options)
+    else:
+        rows = class_contributions(settings, curve, validated, options.design)
+    level = max_t_level(rows, options.confidence_level, options.resampling)
     single = replace(options, confidence_level=level, simultaneous=False)
-    intervals = curve_interval(curve, settings.convention, single)
+    if without is None:
+        intervals = curve_interval(curve, settings.convention, single)
+    else:
+        intervals = _grouped_interval(settings, curve, validated, single, without)
     return replace(intervals, confidence_level=options.confidence_level, method="max-t")
 
 
-def _grouped_interval(settings: APSettings, curve: HitCurve, validated: Batch, options: InferenceSettings) -> Interval:
-    """Return the interval of rankings, or of their average, from the values without each group."""
+def _values_without_groups(
+    settings: APSettings, curve: HitCurve, validated: Any, options: InferenceSettings
+) -> ValuesWithoutGroups:
+    """Return the values without each group, after a check of the other options."""
     grouped.check_design(options.design)
     check_convention(settings.convention, options.method, curve)
-    without = grouped.values_without_groups(settings, curve, validated, options.method)
+    return grouped.values_without_groups(settings, curve, validated, options.method)
+
+
+def _grouped_interval(
+    settings: APSettings, curve: HitCurve, validated: Batch, options: InferenceSettings, without: ValuesWithoutGroups
+) -> Interval:
+    """Return the interval of rankings, or of their average, from the values without each group."""
     options, level = replace(options, method=without.method), options.confidence_level
     estimate = settings.value(curve, without.values.dtype, warn=False)
     error, quantile = grouped.standard_error(without.values), record.student_quantile(level, without.df)

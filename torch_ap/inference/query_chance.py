@@ -12,6 +12,14 @@ l is the value with all relevant documents last, without ties. A normal distribu
 far too small for few queries. For 3 to 300 queries, the gamma distribution rejects 4.7 to 5.5% of random rankings at
 nominal 5%, .9 to 2.4% at 1% and .01 to .5% at .1%; the normal distribution 5.8 to 6.8%, 1.6 to 3.9% and .3 to 2.8%
 (``benchmarks.coverage``, 20,000 draws). So p-values below 1 / B are approximate.
+
+Queries in groups, such as a topic or a user, may depend on each other, also under chance. "t" then tests whether MAP is
+above its chance level in the population of groups, one-sided: with d_q the AP of a query minus its chance level,
+
+.. math::
+    t = \frac{\bar d}{SE}, \qquad SE^2 = \frac{G}{G - 1} \sum_g \Big(\frac{1}{Q} \sum_{q \in g} (d_q - \bar d)\Big)^2
+
+with the degrees of freedom of :func:`torch_ap.inference.mean_interval` for queries in groups.
 """
 
 import math
@@ -24,7 +32,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import DenominatorOfChance, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.convention import Convention
@@ -39,10 +47,11 @@ from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.comparison import PairedGroups, logit_test
 from torch_ap.inference.groups import Groups, validate_groups
 from torch_ap.inference.groups_at_k import combined_groups, degrees_of_freedom_in_top, values_without_groups_at_k
+from torch_ap.inference.queries import compare_per_query
 from torch_ap.inference.record import SAME_VALUE
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.resampling import Resampling, curve_from_counts
 
-QueryChanceMethod: TypeAlias = Literal["auto", "permutation", "gamma"]
+QueryChanceMethod: TypeAlias = Literal["auto", "permutation", "gamma", "t"]
 _ANY_LEVEL = 0.95  # of an interval that is not used
 _NO_P_VALUE = "equal values without each group: no p by t"
 ChanceTies: TypeAlias = Literal["expected", "grouped"]
@@ -78,12 +87,15 @@ def chance_test_of_queries(
         top_k: k of MAP@k, at least 1; None for MAP.
         denominator: divisor of AP@k: "min" min(k, m), or "relevant" m.
         ties: "expected" (mean over the orders of tied scores) or "grouped" (they form one threshold).
-        method: "permutation", "gamma", or "auto": permutation, and gamma if no order is as good.
-        groups: (N,) integers, a tensor or a list, the group of each item of one ranking, such as a patient, for AP@k;
-            None for independent items. Whether AP@k is above chance in the population of groups is then tested as by
-            "jackknife" in :func:`torch_ap.inference.chance_test`: by the logits of AP@k and of its chance level, from
-            both values without each group. It rejects at most 5.2% of rankings without skill at nominal 5%, with 10 to
-            200 groups (``benchmarks.coverage``).
+        method: "permutation", "gamma", or "auto": permutation, and gamma if no order is as good. With ``groups`` of
+            queries "auto" is "t", the test of :mod:`torch_ap.inference.query_chance`; the other two then require that
+            the labels of different queries are independent.
+        groups: (N,) integers, a tensor or a list, None for independent items. The group of each document's query, such
+            as a topic or a user, or for AP@k of one ranking the group of each item, such as a patient. Whether AP@k is
+            above chance in the population of groups of items is tested as by "jackknife" in
+            :func:`torch_ap.inference.chance_test`: by the logits of AP@k and of its chance level, from both values
+            without each group. It rejects at most 5.2% of rankings without skill at nominal 5%, with 10 to 200 groups
+            (``benchmarks.coverage``).
         n_resamples: number B of random orders, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -125,20 +137,29 @@ def chance_test_of_queries(
     )
     has_hits = curve.m > 0
     weights = segments.as_float64(has_hits) / has_hits.sum().clamp(min=1)
-    rankings = RandomLabels(curve, curve, curve.hits_seen, measure, weights)
     ids = validate_groups(groups, relevant.shape, relevant.device)
-    if ids is not None:
-        if queries.count > 1:
-            raise ValueError("`groups` cannot be combined with `indexes`: the labels of each query are in random order")
-        if top_k is None:
-            raise_invalid("top_k", "must be a rank with `groups`; for AP use `chance_test`", top_k)
-        if method != "auto":
-            raise_invalid("method", "must be 'auto' with `groups`", method)
-        if ties != "grouped" and bool((curve.items > 1).any()):
-            raise_invalid("ties", "must be 'grouped' with `groups` if scores are tied", ties)
-        if 0 < int(relevant.sum()) < len(relevant):  # else all orders are alike
-            return _test_in_groups(rankings, batch.scores.flatten(), relevant, ids).to(preds.device)
-    return rankings.test(method, resampling).to(preds.device)
+    is_split = queries.count > 1
+    group = None if ids is None or not is_split else _groups_of_queries(queries, ids).where(has_hits, -1)
+    rankings = RandomLabels(curve, curve, curve.hits_seen, measure, weights, group=group)
+    if ids is None or is_split:
+        return rankings.test(method, resampling).to(preds.device)
+    if top_k is None:
+        raise_invalid("top_k", "must be a rank with `groups` of items; for AP use `chance_test`", top_k)
+    if method != "auto":
+        raise_invalid("method", "must be 'auto' with `groups` of items", method)
+    if not 0 < int(relevant.sum()) < len(relevant):  # all orders are alike
+        return rankings.test(method, resampling).to(preds.device)
+    return _test_in_groups(rankings, batch.scores.flatten(), relevant, ids).to(preds.device)
+
+
+def _groups_of_queries(queries: Groups, ids: Tensor) -> Tensor:
+    """Return the number of the group of each query, (Q,), from the groups of its documents."""
+    ids = Groups.from_ids(ids).ids
+    groups = ids.new_zeros(queries.count).scatter_(0, queries.ids, ids)
+    differ = groups[queries.ids] != ids
+    if bool(differ.any()):
+        raise_invalid("groups", "must be equal for all documents of a query", Plain("two for one query"))
+    return groups
 
 
 def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, ids: Tensor) -> ChanceTest:
@@ -149,10 +170,14 @@ def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, 
     measure, groups, n = rankings.measure, combined_groups(ids), len(relevant)
     assert isinstance(measure.top_k, int)
     value, (mean, variance, _) = float(measure(rankings.curve)), rankings.moments
-    k, top = min(measure.top_k, n), partial(average_precision_in_top_share, denominator=measure.denominator)
+    k = min(measure.top_k, n)
+    top = partial(average_precision_in_top_share, denominator=measure.denominator, ties=measure.rule.name)
     without = values_without_groups_at_k(builders.from_scores(scores, relevant), scores, relevant, groups, k, top)
-    left = n - groups.sizes, relevant.sum() - groups.hits(relevant)
-    values = [without, _expected_in_top_share(*left, k / n, measure.denominator)]
+    # one tie group of all items outside each group, whose mean over all orders is the chance level
+    m, none = relevant.sum() - groups.hits(relevant), torch.zeros_like(groups.sizes)
+    misses = n - groups.sizes - m
+    alike = curve_from_counts(torch.stack([m, none], 1), torch.stack([none, none, misses], 1))
+    values = [without, average_precision_in_top_share(alike, k / n, measure.denominator, "expected")]
     pair = PairedGroups(values, groups, relevant, degrees_of_freedom_in_top(groups, scores, k))
     p, reason = 1.0, pair.reason
     if pair.df < 1:
@@ -164,16 +189,6 @@ def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, 
     deviation = math.sqrt(variance)
     numbers = (value, mean, deviation, (value - mean) / deviation, p, value / mean, (value - mean) / (1 - mean))
     return ChanceTest.from_numbers(*numbers, method="jackknife", reason=reason)
-
-
-def _expected_in_top_share(n: Tensor, m: Tensor, share: float, denominator: str) -> Tensor:
-    """Return the mean of AP over random orders of n items with m hits, cut at a share of the items: float64."""
-    cut, pairs = share * n, ((m - 1) / (n - 1).clamp(min=1)).clamp(min=0)
-    whole = cut.floor()
-    # the sum of 1 / rank to the cut
-    reciprocals = torch.digamma(whole + 1) - torch.digamma(torch.ones_like(n)) + (cut - whole) / (whole + 1)
-    total = m / n * (reciprocals * (1 - pairs) + cut * pairs)
-    return total / (torch.minimum(m, cut) if denominator == "min" else m)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +203,7 @@ class RandomLabels:
         measure: AP or AP@k, with ties "expected" or "grouped" and a closed form of its chance level.
         weights: (S,) float64 weight of each AP; 0 for rankings whose AP is undefined.
         constant: added to the sum, for rankings without relevant items.
+        group: (S,) int64 group of each ranking that counts in the mean, -1 for the others; None for independent ones.
     """
 
     curve: HitCurve
@@ -196,12 +212,15 @@ class RandomLabels:
     measure: Convention
     weights: Tensor
     constant: float = 0.0
+    group: Tensor | None = None
 
     def __post_init__(self) -> None:
         check_convention(self.measure)
 
     def test(self, method: str, resampling: Resampling) -> ChanceTest:
         """Return the comparison of the sum with its distribution under random orders of the labels."""
+        if method == "t" and self.group is None:
+            raise_invalid("method", "must be 'auto', 'permutation' or 'gamma' without `groups`", method)
         value = self._sum(self.measure(self.curve)[None])[0].item()
         if math.isnan(value) or not bool((self.weights > 0).any()):
             reason = "a query's value is NaN" if math.isnan(value) else "no query has a ranked relevant item"
@@ -210,7 +229,9 @@ class RandomLabels:
         deviation = math.sqrt(variance)
         tail = gamma_tail(value, mean, variance, least)
         chosen, p, reason = "gamma", tail, ""
-        if method != "gamma":
+        if self.group is not None and method in ("auto", "t"):
+            chosen, (p, reason) = "t", self._grouped_p_value(self.group)
+        elif method != "gamma":
             values = self.draw(resampling)
             reached, count = int((values >= value - SAME_VALUE).sum()), len(values)
             p, chosen = (reached + 1) / (count + 1), "permutation"
@@ -222,6 +243,16 @@ class RandomLabels:
         corrected = (value - mean) / (1 - mean) if 1 - mean > SAME_VALUE else math.nan
         numbers = (value, mean, deviation, z, p, value / mean, corrected)
         return ChanceTest.from_numbers(*numbers, method=chosen, reason=reason)
+
+    def _grouped_p_value(self, group: Tensor) -> tuple[float, str]:
+        """Return the one-sided p-value of the mean of the values minus their chance levels by t, and the reason."""
+        values = torch.stack([self.measure(self.curve), self._parts[0]])
+        own, expected = torch.where(self.weights > 0, values, 0)[:, group >= 0]
+        compared = compare_per_query(own, expected, groups=group[group >= 0])
+        p = float(compared.p_value)
+        if compared.standard_error > 0:
+            p = p / 2 if compared.difference > 0 else 1 - p / 2
+        return p, compared.reason
 
     def draw(self, resampling: Resampling) -> Tensor:
         """Return the sum for random orders of the labels, (B,) float64."""
@@ -240,6 +271,16 @@ class RandomLabels:
     @cached_property
     def moments(self) -> tuple[float, float, float]:
         """Exact mean and variance of the sum, and its value with all hits last."""
+        mean, variance, least = self._parts
+        return (
+            float(self.weights @ mean) + self.constant,
+            float(self.weights.square() @ variance),
+            float(self.weights @ least) + self.constant,
+        )
+
+    @cached_property
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance of the AP of each ranking, and its value with all hits last, (S,) each."""
         k = cut_rank(self.measure.top_k, self.curve)
         size = len(self.weights)
         rank = k if k is None or isinstance(k, int) else k[: len(self.groups.n)]
@@ -250,12 +291,7 @@ class RandomLabels:
         last = ((n if k is None else n.clamp(max=k)) - misses).clamp(min=0)
         least = last - misses * harmonic_difference(misses, last)
         norm = torch.where(self.weights > 0, segments.as_float64(divisor(self.measure.denominator, self.curve.m, k)), 1)
-        share = self.weights / norm
-        return (
-            float(share @ mean) + self.constant,
-            float(share.square() @ variance),
-            float(share @ least) + self.constant,
-        )
+        return mean / norm, variance / norm.square(), least / norm
 
     @cached_property
     def _labels(self) -> "_Labels":

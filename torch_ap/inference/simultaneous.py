@@ -5,9 +5,10 @@ most extreme tail probability over all recall levels is computed; the alpha / 2 
 of the pointwise intervals that form the band. So the band accounts for the correlation of the levels, and the number
 of levels hardly matters.
 
-Intervals of the APs of several classes use the correlation matrix C of the item contributions to the classes' logits.
-With Z from N(0, C), the critical value c is the 1 - alpha quantile of max |Z|, and each class has the interval of its
-own method and degrees of freedom at the level P(|Z| <= c).
+Intervals of several values, such as the APs of classes, use the correlation matrix C of the values: from the
+contributions of the items, the values without each group of items or images, or the values in resamples of the images
+of a detector. With Z from N(0, C), the critical value c is the 1 - alpha quantile of max |Z|, and each value has the
+interval of its own method and degrees of freedom at the level P(|Z| <= c).
 
 Looks at a growing sample use an asymptotic confidence sequence on the logit scale. At all looks from n_0 items on, and
 not only at one, the interval contains the limit. With the standard deviation s of an item's influence,
@@ -17,7 +18,9 @@ not only at one, the interval contains the limit. With the standard deviation s 
     \cdot \frac{t_{k-1}}{z}, \qquad
     \rho^2 = \frac{-2 \log \alpha + \log(1 - 2 \log \alpha)}{2 n_0}
 
-which is narrowest at 2 n_0 items; t / z is the correction of a single look for few hits or misses.
+which is narrowest at 2 n_0 items; t / z is the correction of a single look for few hits or misses. The factor of the
+standard error of a single look, s / sqrt(n), depends on n / n_0 only. So it also holds for items in groups that arrive
+as a whole, with the standard error and the degrees of freedom of :mod:`torch_ap.inference.groups`.
 
 Source: Montiel Olea & Plagborg-Møller (2019), Simultaneous Confidence Bands: Theory, Implementation, and an Application
 to SVARs, for calibrated bands from draws; Westfall & Young (1993) for the maximum of correlated statistics;
@@ -39,7 +42,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference import influence
 from torch_ap.inference.record import Ends, normal_quantile
-from torch_ap.inference.resampling import InferenceSettings
+from torch_ap.inference.resampling import Resampling
 
 _NORMAL_DRAWS = 20_000  # the error of the quantile of the maximum is about 1%
 
@@ -85,34 +88,35 @@ def sequence_factor(n: Tensor, first_look: int, confidence_level: float) -> Tens
     return root / normal_quantile(confidence_level)
 
 
-def max_t_level(settings: APSettings, curve: HitCurve, validated: Batch, options: InferenceSettings) -> float:
-    """Return the confidence level of single classes at which all intervals contain their values at once.
+def max_t_level(rows: Tensor, confidence_level: float, resampling: Resampling) -> float:
+    """Return the confidence level of single values at which all intervals contain their values at once.
 
     Args:
-        settings: settings of the average precision.
-        curve: the C rankings.
-        validated: the items.
-        options: settings of the intervals.
+        rows: (C, U) contributions of the units to each value, or values without each unit, or in each resample; NaN
+            counts as the mean. A row without deviations is correlated with no other.
+        confidence_level: nominal probability that all intervals contain their values.
+        resampling: source of the random numbers.
     """
-    correlation = _correlation(settings, curve, validated, options.design)
-    rng = np.random.default_rng(options.resampling.seed())
+    rows = rows.to("cpu", torch.float64)
+    deviations = (rows - rows.nanmean(1, keepdim=True)).nan_to_num().numpy()
+    covariance = deviations @ deviations.T
+    errors = np.sqrt(covariance.diagonal())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation: Array = np.nan_to_num(covariance / np.outer(errors, errors))
+    np.fill_diagonal(correlation, 1.0)
+    rng = np.random.default_rng(resampling.seed())
     eigenvalues, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0))
     maxima = abs(rng.standard_normal((_NORMAL_DRAWS, len(root))) @ root.T).max(1)
-    return 1 - 2 * NormalDist().cdf(-float(np.quantile(maxima, options.confidence_level)))
+    return 1 - 2 * NormalDist().cdf(-float(np.quantile(maxima, confidence_level)))
 
 
-def _correlation(settings: APSettings, curve: HitCurve, validated: Batch, design: str) -> Array:
-    """Return the (C, C) correlations of the APs; a class without a standard error is correlated with no other."""
+def class_contributions(settings: APSettings, curve: HitCurve, validated: Batch, design: str) -> Tensor:
+    """Return the contributions of the N items to the AP of each class, (C, N)."""
     dtype, device = segments.as_float64(curve.m).dtype, curve.m.device
-    columns = torch.zeros(len(curve.m), len(validated.scores), dtype=dtype, device=device)
+    rows = torch.zeros(len(curve.m), len(validated.scores), dtype=dtype, device=device)
     for column, ranking in enumerate(hit_curve.split(curve)):
-        flags, rows = influence.select_column(validated.target, column, settings.inputs.ignoring)
+        flags, kept = influence.select_column(validated.target, column, settings.inputs.ignoring)
         contributions = influence.contributions(ranking, design)
-        columns[column, rows] = contributions.values_at(validated.scores[:, column][rows], flags[rows])
-    covariance: Array = (columns @ columns.t()).cpu().double().numpy()
-    deviations = np.sqrt(covariance.diagonal())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation: Array = np.nan_to_num(covariance / np.outer(deviations, deviations))
-    np.fill_diagonal(correlation, 1.0)
-    return correlation
+        rows[column, kept] = contributions.values_at(validated.scores[:, column][kept], flags[kept])
+    return rows

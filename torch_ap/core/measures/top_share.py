@@ -2,7 +2,7 @@
 
 They are the measures at rank k for items with weights, where a rank has no meaning. The cut c is the share k / n of the
 total weight. A tie group that straddles it enters with the part of its weight above it, and with the same part of its
-hits. For weights of 1 they equal the measures at rank k with ties "grouped".
+hits. For weights of 1 they equal the measures at rank k with ties "grouped", or for AP "expected".
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.measures.ties import DENOMINATORS
+from torch_ap.core.measures.ties import DENOMINATORS, harmonic_difference
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 
@@ -30,7 +30,9 @@ def recall_in_top_share(curve: HitCurve, share: float) -> Tensor:
     return recall
 
 
-def average_precision_in_top_share(curve: HitCurve, share: float, denominator: str = "min") -> Tensor:
+def average_precision_in_top_share(
+    curve: HitCurve, share: float, denominator: str = "min", ties: str = "grouped"
+) -> Tensor:
     """Return AP at the cut, the sum over the hits above the cut of their precision, divided by ``denominator``.
 
     Args:
@@ -38,6 +40,8 @@ def average_precision_in_top_share(curve: HitCurve, share: float, denominator: s
         share: the cut as a share of the total weight, in (0, 1].
         denominator: "min" for the smaller of the cut and the weight of all hits, "relevant" for the weight of all
             hits, "found" for the weight of the hits above the cut (0 / 0 counts as 0).
+        ties: "grouped", or "expected" for the mean over the orders of tied items without weights. A cut between two
+            ranks then counts the part of the next rank.
 
     Returns:
         (S,) float64; NaN without hits.
@@ -45,7 +49,8 @@ def average_precision_in_top_share(curve: HitCurve, share: float, denominator: s
     checks.one_of("denominator", denominator, DENOMINATORS)
     hits, places = _hits_in_top(curve, share)
     h, t = segments.as_float64(curve.hits_above) + hits, segments.as_float64(curve.items_above) + places
-    total, m = curve.total(torch.where(hits > 0, hits * (h / t), 0)), segments.as_float64(curve.m)
+    sums = torch.where(hits > 0, hits * (h / t), 0) if ties == "grouped" else _expected_sums(curve, places)
+    total, m = curve.total(sums), segments.as_float64(curve.m)
     if denominator == "found":
         divisor = curve.total(hits)
         return torch.where(m > 0, torch.where(divisor > 0, total / divisor, 0), torch.nan)
@@ -83,3 +88,13 @@ def _hits_in_top(curve: HitCurve, share: float) -> tuple[Tensor, Tensor]:
     cut: Any = segments.each_entry(share * n, curve.offsets)
     places = torch.minimum(items, (cut - above).clamp(min=0))
     return torch.where(items > 0, hits * (places / items), 0), places
+
+
+def _expected_sums(curve: HitCurve, places: Tensor) -> Tensor:
+    """Return the mean over the orders of tied items of the sum of precisions at the hits above the cut: (E,)."""
+    hits, items, h, t = curve.float_counts
+    whole = places.floor()
+    steps = harmonic_difference(t, whole) + (places - whole) / (t + whole + 1)  # the sum of 1 / rank
+    chance = (hits - 1).clamp(min=0) / (items - 1).clamp(min=1)
+    sums: Tensor = hits / items.clamp(min=1) * ((h + 1 - chance * (t + 1)) * steps + chance * places)
+    return sums

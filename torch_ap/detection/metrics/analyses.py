@@ -47,7 +47,12 @@ class DetectionAnalyses(MatchedImages):
     confusion_matrix = diagnosis.confusion_matrix
 
     def _sample(
-        self, iou_type: str | None = None, per_class: bool = False, slices: Any = None, groups: Any = None
+        self,
+        iou_type: str | None = None,
+        per_class: bool = False,
+        slices: Any = None,
+        groups: Any = None,
+        simultaneous: bool = False,
     ) -> Any:
         """Return the images as an :class:`ImageSample`, with ``slices`` as a :class:`SlicedSample`."""
         columns = self._columns()
@@ -63,7 +68,7 @@ class DetectionAnalyses(MatchedImages):
 
         def sample(chosen: Matches, images: int, group: Tensor | None) -> ImageSample:
             ranked = ranked_images(chosen, images)
-            return ImageSample(dtype, columns, ranked, interpolation, labels, names, known_ids, group)
+            return ImageSample(dtype, columns, ranked, interpolation, labels, names, known_ids, group, simultaneous)
 
         if members is None:
             return sample(matches, len(ids), group)

@@ -25,10 +25,13 @@ from torch_ap.detection.inference.rankings import ResampledRankings
 from torch_ap.detection.inference.resampled import (
     class_intervals,
     group_contributions,
+    group_degrees_of_freedom,
     group_interval,
     image_contributions,
     image_interval,
+    images_per_list,
     list_replicates,
+    without_each_group,
 )
 from torch_ap.detection.inputs.images import Columns, image_ids
 from torch_ap.detection.metrics.matched_images import MatchedImages
@@ -37,6 +40,7 @@ from torch_ap.inference.groups import Groups
 from torch_ap.inference.metric import Sample, chance_level_of, comparison_of, interval_of
 from torch_ap.inference.record import Comparison, GroupComparison, Interval, group_comparison, join_reasons
 from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.simultaneous import max_t_level
 
 _COUNTS = "ground_truths_per_image"
 _KEYS = {"mask_edges": "masks", "edges_per_mask": "masks", "valid": "area` or `iscrowd"}
@@ -120,6 +124,7 @@ class ImageSample(Sample):
         class_names: names of these classes, for comparisons.
         image_ids: (B,) ids of the images, or None.
         groups: (B,) int64, the group of each image of ``ranked``, such as its video; None for independent images.
+        simultaneous: whether the intervals of the classes contain all values at once.
         replicates: AP of each class in resamples of the images, (resamples, classes), for all intervals and comparisons
             of the classes and of their mean; None for resamples of each call.
     """
@@ -131,29 +136,50 @@ class ImageSample(Sample):
     class_names: Sequence[str] = ()
     image_ids: Tensor | None = None
     groups: Tensor | None = None
+    simultaneous: bool = False
     replicates: Tensor | None = None
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of ``map``, or of the AP of each class: all IoU thresholds, first area, last limit."""
-        options = self._options(confidence_level, resampling)
-        if (groups := self._image_groups(method)) is not None:
-            intervals = group_interval(
-                self.ranked,
-                groups,
-                confidence_level=confidence_level,
-                interpolation=self.interpolation,
-                each_list=self.labels is not None,
-            )
-        elif self.labels is None:
-            means = None if self.replicates is None else self.replicates.nanmean(1)
+        options, groups = self._options(confidence_level, resampling), self._image_groups(method)
+        each, values = self.labels is not None, self.replicates
+        if self.simultaneous:
+            checks.one_of("method", method, (None, "bootstrap-logit", "jackknife"))
+            if groups is None and values is None:
+                (values,) = list_replicates([self.ranked], resampling, self.interpolation)
+            options["confidence_level"] = self._joint_level(groups, values, confidence_level, resampling)
+        if groups is not None:
+            del options["resampling"]
+            intervals = group_interval(self.ranked, groups, **options, each_list=each)
+        elif not each:
+            means = None if values is None else values.nanmean(1)
             intervals = image_interval(self.ranked, method=method or "bootstrap-basic", **options, values=means)
         else:
             method = method or "bootstrap-logit"
-            intervals = class_intervals(self.ranked, method=method, **options, values=self.replicates)
+            intervals = class_intervals(self.ranked, method=method, **options, values=values)
         if self.labels is None:
             return intervals
         names = ("estimate", "low", "high", "standard_error")
-        return replace(intervals, **{name: getattr(intervals, name)[: len(self.labels)] for name in names})
+        intervals = replace(intervals, **{name: getattr(intervals, name)[: len(self.labels)] for name in names})
+        return replace(intervals, confidence_level=confidence_level, method="max-t") if self.simultaneous else intervals
+
+    def _joint_level(
+        self, groups: Groups | None, replicates: Tensor | None, confidence_level: float, resampling: Resampling
+    ) -> float:
+        """Return the level of the interval of a class at which the intervals of all classes hold at once.
+
+        Classes without a spread have no interval and do not count.
+        """
+        assert self.labels is not None
+        if groups is not None:
+            rows = without_each_group(self.ranked, groups, self.interpolation, each_list=True)
+            has_spread = group_degrees_of_freedom(self.ranked, groups, each_list=True)[0] >= 1
+        else:
+            assert replicates is not None
+            rows, has_spread = replicates.t(), images_per_list(self.ranked) > 1
+        has_spread &= rows.nan_to_num(-torch.inf).amax(1) > rows.nan_to_num(torch.inf).amin(1)
+        rows = rows[: len(self.labels)][has_spread[: len(self.labels)]]
+        return max_t_level(rows, confidence_level, resampling) if len(rows) else confidence_level
 
     def each_class(self) -> Tensor:
         """Return the (K,) AP of each class, if there are ``labels``; NaN without ground truths."""
@@ -283,6 +309,7 @@ def confidence_interval(
     per_class: bool = False,
     slices: Mapping[str, Any] | None = None,
     groups: Mapping[int, Hashable] | None = None,
+    simultaneous: bool = False,
     n_resamples: int = 1000,
     generator: Generator | None = None,
     chunk_size: int | None = None,
@@ -312,6 +339,10 @@ def confidence_interval(
             ``update``, or without them the number of the image. Images of a group may depend on each other. The method
             is the jackknife of ``torch_ap.detection.inference.resampled.group_interval``. None for the ``groups`` of
             ``update``, if any.
+        simultaneous: with ``per_class``, whether the confidence level is the probability that the intervals of all
+            classes contain their values at once. The method of the result is "max-t", see
+            :mod:`torch_ap.inference.simultaneous`; the single intervals are "bootstrap-logit", or the jackknife with
+            groups. Classes without an interval do not count.
 
     Example:
         >>> import torch
@@ -326,7 +357,11 @@ def confidence_interval(
         True
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    return interval_of(self, confidence_level, method, resampling, **_options(iou_type, per_class, slices, groups))
+    options = _options(iou_type, per_class, slices, groups)
+    checks.boolean("simultaneous", simultaneous)
+    if simultaneous and not per_class:
+        raise ValueError("`simultaneous` requires `per_class=True`")
+    return interval_of(self, confidence_level, method, resampling, **options, simultaneous=simultaneous)
 
 
 @renamed_keywords(batch="chunk_size")

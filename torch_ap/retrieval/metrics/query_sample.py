@@ -132,7 +132,11 @@ class QuerySample(Sample):
         count = int(fixed.counted.sum())
         weights = segments.as_float64(is_random) / max(count, 1)
         constant = float(fixed.values[fixed.counted].sum()) / max(count, 1)
-        labels = RandomLabels(curve, self.all_groups(), curve.hits_seen, measure, weights, constant)
+        group = self._ids_of_groups(fixed.queries[fixed.counted])
+        if group is not None:
+            place = torch.argsort(self.rankings.queries)[fixed.counted]
+            group = torch.full_like(curve.m, -1).index_copy_(0, place, group)
+        labels = RandomLabels(curve, self.all_groups(), curve.hits_seen, measure, weights, constant, group)
         return labels.test(method, resampling)
 
     def _per_query(self, values: Tensor) -> PerQuery:
@@ -288,6 +292,7 @@ def chance_test(
     self: Any,
     *,
     method: QueryChanceMethod = "auto",
+    groups: Mapping[int, Hashable] | None = None,
     n_resamples: int = 1000,
     generator: Generator | None = None,
     chunk_size: int | None = None,
@@ -295,12 +300,13 @@ def chance_test(
 ) -> ChanceTest:
     """Test whether the mean is better than the mean for random orders of each query's retrieved items.
 
-    Items that were not retrieved, and missing queries, count as in ``compute()``. The labels of each query are in
-    random order, independent of other queries: ``groups`` of queries have no effect.
+    Items that were not retrieved, and missing queries, count as in ``compute()``.
 
     Args:
         method, n_resamples, generator, chunk_size, progress: as for
             :func:`torch_ap.inference.chance_test_of_queries`, with the meaning of the p-value.
+        groups: the group of each query, such as its topic or user, by query; see :meth:`confidence_interval`. The
+            default method is then "t".
 
     Returns:
         :class:`torch_ap.inference.ChanceTest` on the metric's device; NaN, with a reason, if no query has a relevant
@@ -322,7 +328,7 @@ def chance_test(
     checks.one_of("method", method, allowed_values(QueryChanceMethod))
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     with self._all_ranks():
-        sample: QuerySample = self._sample()
+        sample: QuerySample = self._sample(groups=groups)
         return sample.chance_test(method, resampling).to(self.device)
 
 

@@ -15,8 +15,11 @@ from torch import Tensor
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.core.base.record import Record, html_table
 from torch_ap.inference.comparisons import PairwiseComparison, compare_systems_per_query
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.queries import QueryMethod, mean_interval
 from torch_ap.inference.record import Interval
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.simultaneous import max_t_level
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.settings import floored_logs
 
@@ -327,6 +330,20 @@ def result_interval(result: Result, confidence_level: float, groups: Tensor | No
     inside = result.is_share and bool(((values >= 0) & (values <= 1)).all())
     method: QueryMethod = "dirichlet" if inside and groups is None else "t"
     return mean_interval(values, confidence_level=confidence_level, method=method, groups=groups)
+
+
+def joint_level(results: Sequence[Result], confidence_level: float, groups: Tensor | None = None) -> float:
+    """Return the level of :func:`result_interval` at which the intervals of all measures of a run hold at once.
+
+    Args:
+        results: means over the same queries, which are no counts and no geometric means.
+        confidence_level: nominal probability that all intervals contain their values.
+        groups: as for :func:`result_interval`.
+    """
+    rows = torch.stack([x.values for x in results]).to(torch.float64)
+    if groups is not None:
+        rows = torch.stack([Groups.from_ids(groups).sums(row - row.mean()) for row in rows])
+    return max_t_level(rows, confidence_level, Resampling())
 
 
 def _ends(confidence_level: float) -> list[str]:
