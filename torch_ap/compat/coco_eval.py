@@ -1,7 +1,6 @@
 """COCO's evaluation with the interface of ``pycocotools.cocoeval``."""
 
 import copy
-import datetime
 from collections import defaultdict
 from functools import partial
 from typing import Any
@@ -12,9 +11,9 @@ from torch_ap.compat.coco import COCO
 from torch_ap.compat.columns import Selection, columns_of
 from torch_ap.compat.images import accumulate_images, all_categories, images_of_matches
 from torch_ap.compat.params import KINDS, Params, check_area_names, settings_of_params
-from torch_ap.compat.statistics import Statistics, fill, names_of
+from torch_ap.compat.statistics import Statistics, time_now
 from torch_ap.core.base import checks
-from torch_ap.core.base.messages import raise_invalid, suggest_id, warn_caller
+from torch_ap.core.base.messages import raise_invalid, suggest_id
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.coco import MeanAveragePrecision
 from torch_ap.detection.rules.coco import match
@@ -204,8 +203,7 @@ class COCOeval(Statistics):
         if not np.array_equal(params.iouThrs, self._paramsEval.iouThrs):
             raise_invalid("params.iouThrs", "must be those of `evaluate()`", params.iouThrs)
         params.catIds = params.catIds if params.useCats == 1 else [-1]
-        date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-        about: dict[str, Any] = {"params": params, "counts": [], "date": date}
+        about: dict[str, Any] = {"params": params, "counts": [], "date": time_now()}
         arrays = None
         if self._numbers is None or not _is_same(params, self._paramsEval):
             arrays = about | accumulate_images(self.evalImgs, params, self._paramsEval)
@@ -254,27 +252,14 @@ class COCOeval(Statistics):
         Raises:
             RuntimeError: before ``evaluate``, and after ``evalImgs`` has been replaced.
         """
-        if self._numbers is None:
-            raise RuntimeError("call `evaluate()` in this process before this method")
-        params, settings, columns = self._paramsEval, self._numbers.settings, self._columns
-        if params.iouType == "bbox" and "detection_area" in columns:
-            columns = {name: column for name, column in columns.items() if name != "detection_area"}
-            rule = "the metric uses width times height as the area of a detection, and some `area` differs from it"
-            warn_caller(rule, UserWarning)
-        metric = MeanAveragePrecision(
-            "xywh",
-            params.iouType,
-            list(settings.thresholds),
-            list(settings.levels),
+        settings, params = self._settings, self._paramsEval
+        metric: MeanAveragePrecision = self._metric_of(
+            MeanAveragePrecision,
+            self.cocoGt.loadCats(self.cocoGt.getCatIds()),
             average="macro" if params.useCats else "micro",
-            class_names=names_of(self.cocoGt.loadCats(self.cocoGt.getCatIds())),
             sigmas=settings.sigmas if params.iouType == "keypoints" else None,
-            use_given_area=True,
-            diagnose=False,
         )
         metric.max_detection_thresholds = list(settings.limits)
-        ranges = dict(zip(params.areaRngLbl, params.areaRng, strict=True))
-        fill(metric, columns, params.catIds, ranges, settings.limits)
         return metric
 
     def _print_number(self, kind: str, threshold: float | None, area: str, limit: int) -> float:

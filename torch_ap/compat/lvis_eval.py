@@ -1,6 +1,5 @@
 """LVIS's evaluation with the interface of ``lvis.LVISEval``."""
 
-import datetime
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from torch_ap.compat.columns import Selection, columns_of
 from torch_ap.compat.images import all_categories, images_of_matches
 from torch_ap.compat.lvis import LVIS, LVISResults
 from torch_ap.compat.params import settings_of_params
-from torch_ap.compat.statistics import Statistics, fill, names_of
+from torch_ap.compat.statistics import Statistics, time_now
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid, short_repr, suggest_id
 from torch_ap.core.ranking.order import Array
@@ -212,8 +211,7 @@ class LVISEval(Statistics):
             raise RuntimeError("call `evaluate()` before `accumulate()`")
         arrays = all_categories(self._numbers, self._paramsEval, ("precision", "recall"))
         arrays = {name: values[..., 0] for name, values in arrays.items()}
-        about = {"params": self.params, "counts": list(arrays["precision"].shape)}
-        about["date"] = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+        about = {"params": self.params, "counts": list(arrays["precision"].shape), "date": time_now()}
         self.eval = _Evaluation(about | arrays, self._pointers)
 
     def _pointers(self) -> dict[int, dict[int, Any]]:
@@ -267,22 +265,9 @@ class LVISEval(Statistics):
         Raises:
             RuntimeError: before ``evaluate``.
         """
-        if self._numbers is None:
-            raise RuntimeError("call `evaluate()` before this method")
-        params, settings = self._paramsEval, self._numbers.settings
-        metric = LVISMeanAveragePrecision(
-            "xywh",
-            params.iouType,
-            iou_thresholds=list(settings.thresholds),
-            rec_thresholds=list(settings.levels),
-            max_detections=_NO_LIMIT,
-            class_names=names_of(list(self.lvis_gt.cats.values())),
-            use_given_area=True,
-            diagnose=False,
-        )
-        fill(
-            metric, self._columns, params.catIds, dict(zip(params.areaRngLbl, params.areaRng, strict=True)), [_NO_LIMIT]
-        )
+        categories = list(self.lvis_gt.cats.values())
+        metric: LVISMeanAveragePrecision
+        metric = self._metric_of(LVISMeanAveragePrecision, categories, max_detections=_NO_LIMIT)
         return metric
 
     def run(self) -> None:

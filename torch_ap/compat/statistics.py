@@ -1,5 +1,6 @@
 """Intervals, comparisons, errors and reports of an evaluation, by the methods of the metrics."""
 
+import datetime
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,16 +10,16 @@ from typing import Any, TypeVar
 import torch
 
 from torch_ap.compat.images import ious_of_images
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.detection.errors.operating_points import OperatingPoints
 from torch_ap.detection.errors.tide import DetectionErrors
 from torch_ap.detection.inputs.federated import KEYS
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.coco import CocoMetric
-from torch_ap.detection.rules.coco_numbers import CocoNumbers
+from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
 from torch_ap.inference.record import Comparison, Interval
 
-__all__ = ["Statistics", "fill", "names_of"]
+__all__ = ["Statistics", "time_now"]
 
 _LABELS = ("detection_labels", "ground_truth_labels", *KEYS)
 
@@ -43,6 +44,42 @@ class Statistics:
     _columns: Columns
     _numbers: CocoNumbers | None
     _ious: dict[tuple[Any, Any], Any] | None
+
+    @property
+    def _settings(self) -> CocoSettings:
+        """The settings of ``evaluate``.
+
+        Raises:
+            RuntimeError: before ``evaluate``.
+        """
+        if self._numbers is None:
+            raise RuntimeError("call `evaluate()` in this process before this method")
+        return self._numbers.settings
+
+    def _metric_of(self, kind: Any, categories: Sequence[Mapping[str, Any]], **settings: Any) -> Any:
+        """Return a metric with the evaluated images; labels remain indices if some ids of categories are not integers.
+
+        Args:
+            kind: class of the metric.
+            categories: all categories of the data set.
+            **settings: further settings of the metric.
+        """
+        own, params, columns = self._settings, self._paramsEval, self._columns
+        settings |= {"iou_thresholds": list(own.thresholds), "rec_thresholds": list(own.levels)}
+        names = _names_of(categories)
+        metric = kind("xywh", params.iouType, class_names=names, use_given_area=True, diagnose=False, **settings)
+        ranges = zip(params.areaRngLbl, params.areaRng, strict=True)
+        areas = {name: (float(low), float(high)) for name, (low, high) in ranges}
+        metric._settings = replace(metric._settings, areas=areas, limits=own.limits)
+        if params.iouType == "bbox" and "detection_area" in columns:
+            columns = {name: column for name, column in columns.items() if name != "detection_area"}
+            rule = "the metric uses width times height as the area of a detection, and some `area` differs from it"
+            warn_caller(rule, UserWarning)
+        if all(isinstance(category, int) for category in params.catIds):
+            ids = torch.tensor(list(params.catIds), dtype=torch.int64)
+            columns = columns | {name: ids[columns[name]] for name in _LABELS if name in columns}
+        metric._add(columns, None, None, None)
+        return metric
 
     def to_metric(self) -> CocoMetric:
         """Return the evaluated images as a metric, with all its methods; ``evaluate`` must come first."""
@@ -105,31 +142,12 @@ class Statistics:
         return report(self.to_metric(), path, **options)
 
 
-def fill(
-    metric: CocoMetric,
-    columns: Columns,
-    categories: Sequence[Any],
-    ranges: Mapping[str, Sequence[float]],
-    limits: Sequence[int],
-) -> None:
-    """Fill an empty metric with the images of an evaluation.
-
-    Args:
-        metric: the metric.
-        columns: the images, with indices into ``categories`` as labels.
-        categories: ids of the categories; if some are not integers, the labels remain indices.
-        ranges: bounds of the area ranges by name.
-        limits: limits on the detections.
-    """
-    areas = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
-    metric._settings = replace(metric._settings, areas=areas, limits=tuple(limits))
-    if all(isinstance(category, int) for category in categories):
-        ids = torch.tensor(list(categories), dtype=torch.int64)
-        columns = columns | {name: ids[columns[name]] for name in _LABELS if name in columns}
-    metric._add(columns, None, None, None)
+def time_now() -> str:
+    """Return the time in the form of pycocotools, for the results of ``accumulate``."""
+    return datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def names_of(categories: Sequence[Mapping[str, Any]]) -> dict[int, str] | None:
+def _names_of(categories: Sequence[Mapping[str, Any]]) -> dict[int, str] | None:
     """Return the names of categories; None if any has no name or no integer as its id."""
     names = {category["id"]: category.get("name") for category in categories}
     valid = all(isinstance(key, int) and isinstance(name, str) for key, name in names.items())
