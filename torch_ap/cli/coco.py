@@ -59,13 +59,10 @@ def run(args: argparse.Namespace) -> int:
             "use_given_area": True,
         }
 
-    similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
     by_coco = args.convention is None
     metric_name = "MeanAveragePrecision" if by_coco else "VOCMeanAveragePrecision"
     layout = CocoLayout if by_coco else ultralytics.UltralyticsLayout
-    return evaluate_results(
-        args, paths, annotations, read, metric_name, options_of, layout, similarity, images, categories
-    )
+    return evaluate_results(args, paths, annotations, read, metric_name, options_of, layout, images, categories)
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -108,7 +105,6 @@ def evaluate_results(
     metric_name: str,
     options_of: Callable[[Any, str], Mapping[str, Any]],
     layout_of: Callable[[Any], Layout],
-    similarity: str = "an IoU",
     images: Sequence[Any] | None = None,
     categories: Sequence[int] | None = None,
 ) -> int:
@@ -122,7 +118,6 @@ def evaluate_results(
         metric_name: name of the metric class.
         options_of: returns the arguments of the metric for the data of a path.
         layout_of: returns the layout for evaluated images.
-        similarity: name of the similarity in a note.
         images: ids of the evaluated images; None for all.
         categories: ids of the evaluated categories; None for all.
     """
@@ -138,6 +133,7 @@ def evaluate_results(
         is_explained = _note_causes(args, data, path)
         evaluation = evaluate_images(metric_name, options_of(data, path), data, groups)
         if not is_explained:
+            similarity = "a keypoint similarity" if args.iou_type == "keypoints" else "an IoU"
             file_notes.note_no_match(evaluation, path, similarity)
         return evaluation
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import segments
-from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.hit_curve import HitCurve, separate_hits
 
 _MOST_HITS = 2.0**62
 _LEAST_PRECISION = 0.1  # of nuScenes
@@ -320,18 +320,7 @@ def order_ties(curve: HitCurve, ties: str) -> HitCurve:
     first = curve.hits.cumsum(0) - curve.hits
     inside = torch.arange(len(group), device=group.device) - first[group]
     misses = rule.hit_places(curve.hits, curve.items)[0][group]
-    ones = torch.ones_like(inside)
-    return HitCurve(
-        hits=ones,
-        items=ones,
-        hits_above=curve.hits_above[group] + inside,
-        items_above=curve.items_above[group] + inside + misses,
-        score=None if curve.score is None else curve.score[group],
-        offsets=segments.from_counts(segments.total(curve.hits, curve.offsets)),
-        n=curve.n,
-        m=curve.m,
-        parts=curve.parts,
-    )
+    return separate_hits(curve, group, inside, inside + misses)
 
 
 def envelope(curve: HitCurve) -> Tensor:

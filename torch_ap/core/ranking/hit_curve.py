@@ -201,6 +201,27 @@ def attach_grades(curve: HitCurve, grades: Any, ideal_grades: Any) -> HitCurve:
     return graded
 
 
+def separate_hits(curve: HitCurve, group: Tensor, nth: Tensor, place: Tensor) -> HitCurve:
+    """Return the curve with each hit as an entry, without ties.
+
+    Args:
+        curve: S rankings.
+        group: (H,) the tie group of each hit of the curve, ascending.
+        nth: (H,) number of hits above the hit in its group.
+        place: (H,) number of items above the hit in its group.
+    """
+    ones = torch.ones_like(group)
+    return replace(
+        curve,
+        hits=ones,
+        items=ones,
+        hits_above=curve.hits_above[group] + nth,
+        items_above=curve.items_above[group] + place,
+        score=None if curve.score is None else curve.score[group],
+        offsets=segments.from_counts(segments.total(curve.hits, curve.offsets)),
+    )
+
+
 def drop_misses_beyond(curve: HitCurve, n: Tensor) -> HitCurve:
     """Drop the trailing misses of each ranking beyond ``n`` items; (S,) int64."""
     end = segments.repeat(n, curve.offsets.diff())

@@ -15,7 +15,7 @@ from torch_ap.core.base import checks
 from torch_ap.core.measures.lists import FewHits
 from torch_ap.core.ranking import builders, segments
 from torch_ap.core.ranking.graded import Relevant, attach_grades
-from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.hit_curve import HitCurve, separate_hits
 from torch_ap.core.ranking.order import Array
 from torch_ap.retrieval.runs import nested
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
@@ -268,17 +268,7 @@ def _split_ties(curve: HitCurve, scores: Tensor, relevant: Tensor, number: Tenso
     source = torch.cat([alone, entry])
     inside, hits_inside = torch.cat([torch.zeros_like(alone), place]), torch.cat([torch.zeros_like(alone), nth])
     sequence = torch.argsort(source, stable=True)
-    source, inside, hits_inside = source[sequence], inside[sequence], hits_inside[sequence]
-    ones = torch.ones_like(source)
-    return replace(
-        curve,
-        hits=ones,
-        items=ones,
-        hits_above=curve.hits_above[source] + hits_inside,
-        items_above=curve.items_above[source] + inside,
-        score=curve.score[source],
-        offsets=segments.from_counts(segments.count(curve.segment[source], len(curve.n))),
-    )
+    return separate_hits(curve, source[sequence], hits_inside[sequence], inside[sequence])
 
 
 def _members(curve: HitCurve, tied: Tensor, scores: Tensor, number: Tensor) -> tuple[Array, Array]:
