@@ -21,7 +21,7 @@ from torch_ap.core.metric import samples, state
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.exchange import Ranks
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.metric.state import Form, listed, setting, write_in_one_step
+from torch_ap.core.metric.state import Form, SimpleBatch, listed, setting, write_in_one_step
 from torch_ap.core.ranking import adaptive, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import metric
@@ -33,6 +33,7 @@ _BYTES_LEARNT = 8 * adaptive.FIELDS  # includes the end of the bin
 
 
 _ITEM_STATES = (samples.STATE, samples.GROUPS)  # absent from states with bins
+_SIMPLE = SimpleBatch(("scores", "targets"), ("weights", *_ITEM_STATES))
 
 
 class MetricOptions(APOptions, total=False):
@@ -334,6 +335,13 @@ class ItemState(RankingMetric):
         table = torch.stack([counts.sum(1) - reached, reached], -1)
         return table if self._settings.inputs.width is not None else table[:, 0]
 
+    def _add_small(self, preds: Tensor, target: Tensor) -> bool:
+        """Add a small valid batch of only scores and targets on CPU; return whether it was added."""
+        if self._rows_unseen or self._settings.bins is not None:
+            return False
+        return self._hold_small(_SIMPLE, self._settings.inputs.small_batch(preds, target, copied=True))
+
+    @state.with_shortcut(_add_small)
     def update(
         self,
         preds: Tensor,
@@ -461,8 +469,9 @@ class ItemMetric(ItemAnalyses, ItemState):
             TypeError, ValueError: as :meth:`update` and :meth:`compute`; the state is then unchanged.
         """
         settings = self._settings
+        simple = weights is sample_ids is groups is None
         direct = (
-            weights is sample_ids is groups is None
+            simple
             and settings.single
             and isinstance(preds, Tensor)
             and preds.numel() <= _FEW_SCORES
@@ -471,7 +480,8 @@ class ItemMetric(ItemAnalyses, ItemState):
         )
         value: Tensor
         if settings.bins is None or not direct:
-            value = super().forward(preds, target, weights, sample_ids, groups)
+            options = () if simple else (weights, sample_ids, groups)
+            value = super().forward(preds, target, *options)
             return value
         batch, dtype = settings.validate(preds, target), self._dtype_of_result(torch.float32)
         # the state is copied, because the metrics of a collection share it, and `forward` is called for each of them

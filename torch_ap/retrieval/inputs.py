@@ -96,12 +96,11 @@ class QueryInputs:
         retrieved: Tensor | None = None,
     ) -> QueryBatch:
         """Validate a batch and return it in the layout of the state; the input tensors are never changed."""
-        if mask is None is num_relevant and retrieved is None and self._plain and isinstance(indexes, Tensor):
-            small = few_items.valid_arrays(preds, target, graded=True, gains=self.graded)
-            if small is not None and indexes.dtype is torch.int64 and indexes.is_cpu and indexes.shape == preds.shape:
-                grades = torch.from_numpy(small[2].astype(np.float64)) if self.graded else None
-                own = preds.clone(), torch.from_numpy(small[1]), indexes.clone()
-                return QueryBatch(*own, grades=grades)
+        if mask is None is num_relevant and retrieved is None and isinstance(indexes, Tensor):
+            small = self.small_batch(preds, target, indexes)
+            if small is not None:
+                grades = small.pop() if self.graded else None
+                return QueryBatch(small[0], small[1], small[2], grades=grades)
         tensors.scores("preds", preds)
         tensors.graded_target(target)
         tensors.same_shape(preds, target)
@@ -139,6 +138,26 @@ class QueryInputs:
             grades=grades,
             broken=broken,
         )
+
+    def small_batch(self, preds: Tensor, target: Tensor, indexes: Tensor) -> list[Tensor] | None:
+        """Return copies of the columns of a valid small batch on CPU; None for input that needs :meth:`validate`.
+
+        Returns:
+            Scores, relevance and indexes, with grades also the grades, as in :class:`QueryBatch`.
+        """
+        if not self._plain or indexes.dtype is not torch.int64 or not indexes.is_cpu:
+            return None
+        small = few_items.valid_arrays(preds, target, None, gains=self.graded)
+        if small is None:
+            return None
+        scores, targets = small
+        queries = indexes.numpy()
+        if queries.shape != scores.shape:
+            return None
+        arrays = [targets.astype(bool).view(np.uint8), queries.copy()]
+        if self.graded:
+            arrays.append(targets.astype(np.float64))
+        return [few_items.copy_valid(scores, preds), *map(torch.from_numpy, arrays)]
 
     def check_stored(self, batch: QueryBatch) -> None:
         """Check a batch that is in the layout of the state, as in a checkpoint.

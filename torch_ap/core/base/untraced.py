@@ -45,7 +45,12 @@ _transforms_active = torch._C._are_functorch_transforms_active
 
 
 def untraced(
-    function: Callable[P, R], otherwise: Callable[P, R] | None = None, first: int = 0, *, depth: int = DEEPEST
+    function: Callable[P, R],
+    otherwise: Callable[P, R] | None = None,
+    first: int = 0,
+    *,
+    depth: int = DEEPEST,
+    shortcut: Callable[..., bool] | None = None,
 ) -> Callable[P, R]:
     """Return a function that compiled code calls without tracing, and that receives plain tensors.
 
@@ -57,6 +62,8 @@ def untraced(
         first: index of the first argument that can be a tensor: 1 for a method.
         depth: levels of arguments whose tensors are converted; 1 if the function calls :func:`with_plain_tensors` for
             lists and dicts.
+        shortcut: called first if all arguments are plain tensors or tensors that NumPy cannot read, which raise
+            RuntimeError or TypeError. The call is complete if it returns True; otherwise ``function`` is called.
     """
     general = otherwise or function
     unchanged = WITHOUT_TENSORS if depth > 1 else WITHOUT_TENSORS | {list, tuple, dict}
@@ -69,6 +76,16 @@ def untraced(
             result: R = run(call, *args, **kwargs)
             return result
         plain = not _transforms_active()
+        if shortcut is not None and plain and not torch.is_inference_mode_enabled():
+            for value in (*args, *kwargs.values()):
+                if value.__class__ is not torch.Tensor or torch._is_functional_tensor(value):
+                    break
+            else:
+                try:  # `contextlib.suppress` takes a microsecond
+                    if shortcut(*args, **kwargs):
+                        return None  # type: ignore[return-value]
+                except (RuntimeError, TypeError):  # unreadable tensors, other arguments
+                    pass
         for value in (*args[first:], *kwargs.values()):  # twice as fast as `all`
             kind = value.__class__
             if kind in unchanged or (kind is list and not value):

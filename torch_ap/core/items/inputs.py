@@ -11,7 +11,7 @@ Sketches of validated items: counts in bins learnt from the first items, see :mo
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -99,11 +99,12 @@ class ClassificationInputs:
         return self.width - 1 if self.classes and self.width is not None else 1
 
     @cached_property
-    def plain(self) -> bool:
-        """Whether batches are one ranking without normalization whose items with target 0 or 1 all count."""
+    def _small_form(self) -> tuple[tuple[int, ...], np.dtype[Any] | None]:
+        """The shape of the scores of an item, and the dtype of stored targets; None if valid items may be ignored."""
         ignored = self.ignore_index if isinstance(self.ignore_index, Sequence) else (self.ignore_index,)
-        usual = 0 not in ignored and 1 not in ignored and not self.normalizes
-        return self.width is None and usual
+        all_count = not self.normalizes and not any(x is not None and 0 <= x <= self.top for x in ignored)
+        dtype = np.dtype(str(self.target_dtype).removeprefix("torch.")) if all_count else None
+        return () if self.width is None else (self.width,), dtype
 
     @cached_property
     def target_dtype(self) -> torch.dtype:
@@ -112,14 +113,10 @@ class ClassificationInputs:
 
     def validate(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Validate a batch and return it in the layout of the state; the input tensors are never changed."""
-        if (
-            self.plain
-            and (weights is None or few_items.is_valid_weight(weights, preds))
-            and (self.scores_in != "half" or getattr(preds, "dtype", None) in bins.HALVES)
+        if (weights is None or (self.width is None and few_items.is_valid_weight(weights, preds))) and (
+            small := self.small_batch(preds, target)
         ):
-            small = few_items.valid_arrays(preds, target, graded=False, unit_range=self.scores_in == "unit")
-            if small is not None:
-                return Batch(preds, torch.from_numpy(small[1]), weights)
+            return Batch(preds, small[1], weights)
         self._check_form(preds, target, weights)
         preds, target, weights = self._rows(preds.detach() if preds.requires_grad else preds, target, weights)
         if self.normalizes:
@@ -138,6 +135,25 @@ class ClassificationInputs:
         if broken is not None and missing is not None and self.nan_strategy == "warn":
             broken[tensors.NAN_SCORE] = missing.any()
         return Batch(preds, target, weights, broken)
+
+    def small_batch(self, preds: Tensor, target: Tensor, *, copied: bool = False) -> tuple[Tensor, Tensor] | None:
+        """Return the scores and targets of a valid small batch on CPU; None for input that needs :meth:`validate`.
+
+        Args:
+            preds: as of :meth:`validate`.
+            target: as of :meth:`validate`; the returned targets are always a copy.
+            copied: whether the scores are copied.
+        """
+        columns, dtype = self._small_form
+        if dtype is None or (self.scores_in == "half" and getattr(preds, "dtype", None) not in bins.HALVES):
+            return None
+        unit_range = self.scores_in == "unit"
+        small = few_items.valid_arrays(
+            preds, target, self.top, columns=columns, classes=self.classes, unit_range=unit_range
+        )
+        if small is None:
+            return None
+        return few_items.copy_valid(small[0], preds) if copied else preds, torch.from_numpy(small[1].astype(dtype))
 
     def validate_now(self, preds: Tensor, target: Tensor, weights: Tensor | None = None) -> Batch:
         """Validate a batch, and raise immediately also on an accelerator."""

@@ -13,6 +13,7 @@ import functools
 import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ from torch_ap.core.metric import payload, plotted
 from torch_ap.core.metric import state as states
 from torch_ap.core.metric import sync as processes
 from torch_ap.core.metric.exchange import Ranks
-from torch_ap.core.metric.state import Form, Held, append_in_one_step
+from torch_ap.core.metric.state import Form, Held, SimpleBatch, append_in_one_step
 from torch_ap.core.metric.sync import by_exchange
 
 _SHARED_ARGUMENTS = (
@@ -300,6 +301,24 @@ class RankingMetric(Metric):
             changes = self._after_update(broken)
         append_in_one_step(own, changes, lists, columns)
 
+    def _hold_small(self, states: SimpleBatch, columns: Sequence[Tensor] | None) -> bool:
+        """Append the validated columns of a small batch on CPU; return False if :meth:`_hold` has to check more.
+
+        Args:
+            states: the list states of the columns; the first contains scores, whose dtype is the only one that varies.
+            columns: one column per state, in new memory; None for a batch that is not small and valid.
+        """
+        own, held = self.__dict__, self._accumulated()
+        if columns is None or own["_device"].type != "cpu" or states.read_others(held) != states.no_others:
+            return False
+        parts = states.read(held)[0]
+        latest = parts[-1] if parts else columns[0]
+        if parts.__class__ is not list or latest.dtype is not columns[0].dtype or not latest.numel():
+            return False
+        changes = {"_computed": None, "_update_count": own["_update_count"] + 1}
+        append_in_one_step(own, changes, states.read(own), columns)
+        return True
+
     def _check_batch_fits(self, batch: Sequence[Tensor | None]) -> None:
         """Raise ValueError if a batch contradicts the earlier batches, and convert tuple states to lists."""
         columns = zip(self._lists, batch, strict=True)
@@ -398,7 +417,9 @@ class RankingMetric(Metric):
                 self._move_list_states_to_cpu()
 
         depth = 1 if self._converts_lists else DEEPEST
-        return untraced(plain, otherwise=torch.no_grad()(plain), depth=depth)
+        shortcut = getattr(update, "shortcut", None)  # absent from a subclass's own `update`
+        shortcut = shortcut and partial(shortcut, self)
+        return untraced(plain, otherwise=torch.no_grad()(plain), depth=depth, shortcut=shortcut)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         return untraced(super()._wrap_compute(compute))

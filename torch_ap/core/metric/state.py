@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from torchmetrics import Metric
 
 M = TypeVar("M", bound="Metric")
+F = TypeVar("F", bound=Callable[..., Any])
 
 Held: TypeAlias = Mapping[str, Sequence[Tensor]]
 
@@ -71,6 +72,20 @@ class Form(NamedTuple):
 
     dtypes: Sequence[torch.dtype]
     tails: Sequence[tuple[int, ...]] = ((),)
+
+
+class SimpleBatch:
+    """List states that a batch without optional arguments adds to.
+
+    Attributes:
+        read: returns these list states from a dict as a tuple.
+        read_others: returns the other list states.
+        no_others: the result of ``read_others`` if they are empty.
+    """
+
+    def __init__(self, names: Sequence[str], others: Sequence[str]) -> None:
+        self.read, self.read_others = itemgetter(*names), itemgetter(*others)
+        self.no_others: tuple[list[Tensor], ...] = tuple([] for _ in others)
 
 
 def checked_form(
@@ -407,8 +422,18 @@ def _full_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+def with_shortcut(shortcut: Callable[..., bool]) -> Callable[[F], F]:
+    """Return a decorator of ``update``: the shortcut adds a simple batch and returns True, or changes nothing."""
+
+    def decorate(update: F) -> F:
+        update.shortcut = shortcut  # type: ignore[attr-defined]
+        return update
+
+    return decorate
+
+
 def append_in_one_step(
-    attributes: dict[str, Any], values: Mapping[str, Any], lists: Sequence[list[Any]], entries: list[Any]
+    attributes: dict[str, Any], values: Mapping[str, Any], lists: Sequence[list[Any]], entries: Sequence[Any]
 ) -> None:
     """Set attributes and append one entry to each list in one step.
 

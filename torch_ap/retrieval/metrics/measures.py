@@ -10,6 +10,7 @@ from torch_ap.core.base.options import Action, Denominator, Gains, Interpolation
 from torch_ap.core.measures.convention import Convention, query_convention
 from torch_ap.core.measures.measure import AtSeveral, Measure, measure_at_ranks
 from torch_ap.core.metric.samples import SampleIds
+from torch_ap.core.metric.state import with_shortcut
 from torch_ap.retrieval.curve import QueryCurve, mean_curve
 from torch_ap.retrieval.inputs import QueryGroups
 from torch_ap.retrieval.measures.at_rank import FirstHit
@@ -277,6 +278,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         measure = measure_at_ranks(top_k, lambda k: NormalizedDCG(k, gains, ties))
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
 
+    @with_shortcut(QueryMetric._add_small)
     def update(
         self,
         preds: Tensor | None = None,

@@ -18,7 +18,7 @@ from torch_ap.core.metric import exchange, samples, state
 from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.exchange import Ranks, Route, hash_to_ranks
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.metric.state import Form, listed, setting
+from torch_ap.core.metric.state import Form, SimpleBatch, listed, setting
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.inputs import (
@@ -87,6 +87,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
+_SIMPLE = SimpleBatch(COLUMNS[:3], COLUMNS[3:])
+_GRADED = SimpleBatch((*COLUMNS[:3], GRADES), COLUMNS[3:])
+
+
 class QueryState(RankingMetric):
     """Abstract base: adds batches to the columns and computes rankings from them.
 
@@ -150,6 +154,12 @@ class QueryState(RankingMetric):
         every = state.defaults_of(QueryState)
         return state.defaults_of(type(self)) | {name: every[name] for name in shared}
 
+    def _add_small(self, preds: Tensor, target: Tensor, indexes: Tensor) -> bool:
+        """Add a small valid batch of only scores, targets and indexes on CPU; return whether it was added."""
+        inputs = self._settings.inputs
+        return self._hold_small(_GRADED if inputs.graded else _SIMPLE, inputs.small_batch(preds, target, indexes))
+
+    @state.with_shortcut(_add_small)
     def update(
         self,
         preds: Tensor | None = None,
