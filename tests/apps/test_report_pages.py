@@ -95,7 +95,9 @@ def shown_numbers(page):
 
 
 def slide(page, place):
-    page.locator("input[type=range]").evaluate("(x, i) => { x.value = i; x.dispatchEvent(new Event('input')); }", place)
+    page.locator("input[type=range]").first.evaluate(
+        "(x, i) => { x.value = i; x.dispatchEvent(new Event('input')); }", place
+    )
 
 
 def move(page, place):
@@ -132,7 +134,7 @@ def test_the_slider_equals_the_operating_points_of_a_classifier(browser, tmp_pat
     metric = ranking()
     scores, target = metric.preds[0], metric.target[0]
     with opened(browser, report(metric, tmp_path / "x.html")) as page:
-        last = int(page.locator("input[type=range]").get_attribute("max"))
+        last = int(page.locator("input[type=range]").first.get_attribute("max"))
         for i in range(10):
             threshold = move(page, i * last // 9)
             kept = scores >= threshold
@@ -157,10 +159,10 @@ def test_the_slider_equals_the_operating_points_of_a_detector(browser, tmp_path)
             if row:
                 page.locator(f"tr[data-key='{row - 1}'] button").click()
                 assert page.get_by_label("Ranking").input_value() == str(row)
-            if page.locator("input[type=range]").is_disabled():
+            if page.locator("input[type=range]").first.is_disabled():
                 assert not float(metric.operating_points().tp[row - 1])
                 continue
-            last = int(page.locator("input[type=range]").get_attribute("max"))
+            last = int(page.locator("input[type=range]").first.get_attribute("max"))
             for i in range(10):
                 threshold = move(page, i * last // 9)
                 points = metric.operating_points(score_threshold=threshold, per_class=False)

@@ -1,5 +1,7 @@
 """Pages of reports in a browser: rows and points open their details, the class confusions follow the slider."""
 
+import re
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.oracles_detection import random_scene
 from torch_ap import functional, report
 from torch_ap.inference import compare_per_query
+from torch_ap.reports.content import DASH
 
 pytestmark = [pytest.mark.slow, in_browser, pytest.mark.filterwarnings("ignore::UserWarning")]
 PHONE = {"viewport": {"width": 390, "height": 800}}
@@ -110,6 +113,36 @@ def test_rows_of_slices_open_their_curve(browser, page_of_detectors):
         assert not page.locator(".confusions table").count()
 
 
+def test_numbers_of_all_slices_follow_their_slider(browser, tmp_path):
+    preds, target = random_scene(3, images=24)
+    metric, images = updated(preds, target), {"even": list(range(0, 24, 2)), SCRIPT: [1, 3], "none": []}
+    parts = {"all": metric}
+    parts |= {
+        name: updated([preds[x] for x in rows], [target[x] for x in rows]) for name, rows in images.items() if rows
+    }
+    with opened(browser, report(metric, tmp_path / "x.html", slices=images, n_resamples=10)) as page:
+        slider = page.get_by_label("Score threshold of slices")
+        live = page.locator(".live").filter(has=slider)
+        last = int(slider.get_attribute("max"))
+        for place in {0, last // 3, last // 2, last}:
+            slider.evaluate("(x, y) => { x.value = y; x.dispatchEvent(new Event('input')); }", place)
+            threshold = float(live.locator(".threshold").text_content().removeprefix("score ≥ "))
+            rows = {x.locator("th").text_content(): x.locator("td") for x in live.locator("tbody tr").all()}
+            assert rows["none"].all_text_contents() == [DASH] * 3 + ["0"] * 3
+            for name, part in parts.items():
+                point = part.operating_points(score_threshold=threshold, per_class=False)
+                found = rows[name].all_text_contents()
+                assert found[3:] == [str(int(x)) for x in (point.tp, point.fp, point.fn)]
+                for cell, column in zip(found, ("precision", "recall", "f_beta"), strict=False):
+                    value, low, high = (float(getattr(point, f"{column}{x}")) for x in ("", "_low", "_high"))
+                    numbers = [float(x) for x in re.findall(r"[\d.]+", cell)]
+                    known = [x for x in (value, low, high) if x == x]
+                    assert numbers == pytest.approx(known, abs=1.1e-3), "rounded twice"
+        page.emulate_media(media="print")
+        assert not live.is_visible()
+        assert page.locator("summary").filter(has_text="Slices at score").is_visible()
+
+
 def test_two_detectors_with_other_classes(browser, tmp_path):
     box = torch.tensor([[0.0, 0, 40, 40]])
     target = [{"boxes": box, "labels": torch.tensor([5])}] * 3
@@ -123,9 +156,9 @@ def test_two_detectors_with_other_classes(browser, tmp_path):
         assert "the other at the same recall" not in page.locator(".remark").first.text_content()
         slide(page, 0)
         assert page.locator(".results table").nth(1).locator("tbody td").all_text_contents()[:2] == ["2", "0"]
-        assert "the other never reaches this recall." in page.locator(".live").all_inner_texts()[-1]
+        assert any("the other never reaches this recall." in x for x in page.locator(".live").all_inner_texts())
         page.get_by_label("Ranking", exact=True).select_option(label="1")
-        assert page.locator("input[type=range]").is_disabled()
+        assert page.locator("input[type=range]").first.is_disabled()
 
 
 def test_points_and_bars_open_their_curve(browser, tmp_path):
@@ -146,7 +179,7 @@ def test_points_and_bars_open_their_curve(browser, tmp_path):
 def test_confusions_follow_the_slider(browser, detectors, page_of_detectors):
     metric = detectors[0]
     with opened(browser, page_of_detectors) as page:
-        last = int(page.locator("input[type=range]").get_attribute("max"))
+        last = int(page.locator("input[type=range]").first.get_attribute("max"))
         for i in range(10):
             threshold = move(page, i * last // 9)
             text = page.locator(".confusions .remark").text_content()

@@ -133,7 +133,8 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
             sections.append(_error_section(metrics, options))
             sections += gallery_sections(metric, options, () if images is None else _positions(images))
         sections.append(_class_table(curves, next(iter(intervals.values())), iou, options, classes))
-        section = slice_section(metric, slices, loss, options, first_key=len(curves))
+        (every, *_), *_ = cuts.values()
+        section = slice_section(metric, slices, loss, every, options, first_key=len(curves))
         sections += [x for x in (section, images) if x is not None]
     with metric._all_ranks():
         columns = metric._columns()

@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core.ranking import segments
+from torch_ap.detection.errors.every_threshold import numbers_at_every_threshold
 from torch_ap.detection.inputs.images import image_ids
 from torch_ap.detection.metrics.image_sample import SlicedSample, share_resamples
 from torch_ap.detection.shapes import boxes
 from torch_ap.reports.comparisons import ClassDifferences, reasons_of
-from torch_ap.reports.content import DASH, FORMS, LOSS, NAN, Cell, Section, sorted_table
+from torch_ap.reports.content import DASH, FORMS, LOSS, NAN, Cell, Section, Table, Widget, sorted_table
 from torch_ap.reports.estimates import ReportOptions
+from torch_ap.reports.thresholds import ALL, Cuts, sampled_numbers
 
 _MANY_IMAGES, _FEW_RESAMPLES = 1000, 100  # more images have fewer resamples, which would take seconds
 _WITH_AREA = ("bbox", "rotated", "segm", "boundary")
@@ -26,6 +29,7 @@ _NARROW = (
     "Intervals are likely too narrow for slices of fewer than 50 images, and where most classes are in fewer than 20: "
     "95% covered .59 to .89 of such data. With one image there is none."
 )
+_MAX_THRESHOLDS = 100  # of the slider
 _MIN_IMAGES = 10  # of a slice, below which the p-values of differences are limited above 0.001
 
 
@@ -38,7 +42,12 @@ def slices_of(metric: Any, options: ReportOptions) -> dict[str, Tensor]:
 
 
 def slice_section(
-    metric: Any, flags: Mapping[str, Tensor], loss: Tensor | None, options: ReportOptions, first_key: int
+    metric: Any,
+    flags: Mapping[str, Tensor],
+    loss: Tensor | None,
+    every: Cuts,
+    options: ReportOptions,
+    first_key: int,
 ) -> Section | None:
     """Return the table of slices; None without slices.
 
@@ -46,6 +55,7 @@ def slice_section(
         metric: metric of the detector.
         flags: (B,) flags of the images of each slice.
         loss: (B,) loss that each image explains; None if unknown.
+        every: counts at the thresholds of all images together.
         options: arguments of the report.
         first_key: place of the first slice among the rankings of the slider.
     """
@@ -83,7 +93,35 @@ def slice_section(
     ).strip()
     reasons = [_NARROW] if interval.reason else []
     reasons += reasons_of(differences) if min(table["images"]) < _MIN_IMAGES else []
-    return Section("Slices", [text, *reasons, shown])
+    return Section("Slices", [text, *reasons, shown, *_threshold_parts(metric, flags, every, options)])
+
+
+def _threshold_parts(metric: Any, flags: Mapping[str, Tensor], every: Cuts, options: ReportOptions) -> list[Widget]:
+    """Return a slider with the numbers of all slices at one threshold; its table is for the best F1 of all images."""
+    numbers = sampled_numbers(every, _MAX_THRESHOLDS, options.confidence_level)
+    if not numbers["t"]:
+        return []
+    at, place = metric._matches_at(None, None, {}), max(numbers["best"][0], 0)
+    slices, rows = [], []
+    for name, images in {ALL: None, **flags}.items():
+        chosen = at if images is None else replace(at, matches=at.matches.select_images(images))
+        found = numbers_at_every_threshold(
+            chosen, per_class=False, confidence_level=options.confidence_level, thresholds=np.asarray(numbers["t"])
+        )
+        m = int(found.m[0])
+        slices.append({"name": name, "m": m, "tp": found.tp.tolist(), "fp": found.fp.tolist()})
+        slices[-1]["ends"] = np.stack([found.low, found.high], 1).reshape(6, -1).round(3).tolist()
+        rows.append([name, *_counts_and_ratios(int(found.tp[place]), int(found.fp[place]), m)])
+    text = f"Slices at score ≥ {numbers['t'][place]:g}, the best F1 of all images"
+    table = Table(["slice", "precision", "recall", "F1", "TP", "FP", "FN"], rows, summary=text)
+    data = {"t": numbers["t"], "best": place, "slices": slices, "level": options.level}
+    return [Widget("slices", data, [table])]
+
+
+def _counts_and_ratios(tp: int, fp: int, m: int) -> list[Cell]:
+    """Return precision, recall and F1, NaN if undefined, and the counts."""
+    ratios = [(tp, tp + fp), (tp, m), (2 * tp, tp + fp + m)]
+    return [*(a / b if b else NAN for a, b in ratios), tp, fp, m - tp]
 
 
 def _samples(metric: Any, slices: Mapping[str, Any], options: ReportOptions) -> list[SlicedSample]:

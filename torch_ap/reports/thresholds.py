@@ -105,9 +105,9 @@ def threshold_widget(
     most = max(_FEWEST, min(_MOST, _TOTAL // max(1, len(first) * len(systems))))
     is_sampled = any(len(x.score) > most for cuts in systems.values() for x in cuts)
     rows = [
-        {"name": cuts.name, "m": _whole(cuts.m), "n": cuts.n and _whole(cuts.n), "slice": cuts.is_slice}
-        | _numbers(cuts, most, options.confidence_level)
-        | {"others": [_numbers(other[place], most, options.confidence_level) for other in others]}
+        {"name": cuts.name, "m": whole(cuts.m), "n": cuts.n and whole(cuts.n), "slice": cuts.is_slice}
+        | sampled_numbers(cuts, most, options.confidence_level)
+        | {"others": [sampled_numbers(other[place], most, options.confidence_level) for other in others]}
         for place, cuts in enumerate(first)
     ]
     sampled, table = _confusions(rows, confusions) if confusions is not None else ([], [])
@@ -149,8 +149,8 @@ def _confusions(
     return sampled, table
 
 
-def _numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:
-    """Return at most this many thresholds, with the places of the best ones; the ends are rounded."""
+def sampled_numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:
+    """Return the numbers at this many thresholds at most, with the places of the best ones; the ends are rounded."""
     finite = np.isfinite(cuts.score)
     score, tp, fp = (x[finite] for x in (cuts.score, cuts.tp, cuts.fp))
     best = _best(tp, fp, cuts.m)
@@ -163,8 +163,8 @@ def _numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:
     )
     return {
         "t": [_shortest(x) for x in score[places]],
-        "tp": [_whole(x) for x in tp[places].tolist()],
-        "fp": [_whole(x) for x in fp[places].tolist()],
+        "tp": [whole(x) for x in tp[places].tolist()],
+        "fp": [whole(x) for x in fp[places].tolist()],
         "ends": ends.round(_DIGITS).tolist(),
         "best": [int(np.searchsorted(places, x)) if x >= 0 else -1 for x in best],
     }
@@ -201,5 +201,6 @@ def _shortest(score: Any) -> float:
     return float(score)
 
 
-def _whole(number: float) -> float | int:
+def whole(number: float) -> float | int:
+    """Return a number as an int if it is whole, else rounded."""
     return int(number) if number == int(number) else round(number, 6)

@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 class ThresholdNumbers(NamedTuple):
-    """Numbers of S rankings at X thresholds: every score of a true positive, descending in each ranking.
+    """Numbers of S rankings at X thresholds, descending in each ranking: every score of a true positive, or given ones.
 
     Attributes:
         offsets: (S + 1,) offsets of the thresholds of each ranking.
@@ -31,7 +31,9 @@ class ThresholdNumbers(NamedTuple):
     high: Array
 
 
-def numbers_at_every_threshold(at: MatchesAt, *, per_class: bool, confidence_level: float) -> ThresholdNumbers:
+def numbers_at_every_threshold(
+    at: MatchesAt, *, per_class: bool, confidence_level: float, thresholds: Array | None = None
+) -> ThresholdNumbers:
     """Return the numbers of each class, or of one threshold for all classes.
 
     The variance of a ratio a / b is a sum over images of (a - r b)^2. Each detection changes the sums of squares and
@@ -41,6 +43,7 @@ def numbers_at_every_threshold(at: MatchesAt, *, per_class: bool, confidence_lev
         at: the matches.
         per_class: whether each class is a ranking.
         confidence_level: nominal coverage, in (0, 1).
+        thresholds: (X,) descending thresholds of the ranking of all classes; None for every score of a true positive.
     """
     items, categories = at.items(per_class), at.matches.categories
     kept = items.before(items.categories[1:])
@@ -63,8 +66,12 @@ def numbers_at_every_threshold(at: MatchesAt, *, per_class: bool, confidence_lev
         [hit, 1 - hit, hit * (2 * tp + 1), 2 * n + 1, tp + hit * (n + 1), hit * m, m, n == 0, (n == 0) & (m == 0)]
     )
     sums = np.concatenate([np.zeros((len(changes), 1), np.int64), changes.cumsum(1)], 1)
-    ends = _ends_with_hits(score, ranking, sums[0])
-    owner = ranking[ends - 1]
+    if thresholds is None:
+        ends = _ends_with_hits(score, ranking, sums[0])
+        owner, thresholds = ranking[ends - 1], score[ends - 1]
+    else:
+        ends = np.searchsorted(-score, -thresholds.astype(score.dtype), side="right")
+        owner = np.zeros_like(ends)
     tp, fp, tt, nn, tn, tm, nm, some_n, only_n = (sums[:, ends] - sums[:, offsets[owner]]).astype(np.float64)
     per_ranking = _truth_sums(truths, truth_group, truth_ranking, size)
     m, mm, some_m = (x[owner] for x in per_ranking)
@@ -82,7 +89,7 @@ def numbers_at_every_threshold(at: MatchesAt, *, per_class: bool, confidence_lev
         low, high = ratio_ends(estimates, residual, whole, some, np.stack([tp + fp, m, fp + m]), confidence_level)
     tp, fp, relevant = (x.astype(np.int64) for x in (tp, fp, per_ranking[0]))
     starts = np.searchsorted(owner, np.arange(size + 1))
-    return ThresholdNumbers(starts, score[ends - 1], tp, fp, relevant, low, high)
+    return ThresholdNumbers(starts, thresholds, tp, fp, relevant, low, high)
 
 
 def _numpy(values: Any) -> Array:

@@ -67,7 +67,7 @@ const page = (() => {
 
   /* Return a new table, with a head of each row. */
   function table(heads, rows) {
-    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map(x => create(x ? "th" : "td", x ? {scope: "col"} : {}, x)))),
+    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map((x, i) => create(x ? "th" : "td", x ? {scope: "col", class: i ? null : "text"} : {}, x)))),
       create("tbody", {}, ...rows.map(([name, ...cells]) => create("tr", {},
         create("th", {scope: "row", class: "text"}, name), ...cells.map(x => create("td", {}, x))))));
   }
