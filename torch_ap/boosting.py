@@ -11,8 +11,8 @@ from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePre
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.columns.table_names import measures_of
 from torch_ap.core.measures.ties import TIES, check_ties
-from torch_ap.retrieval.group_sizes import indexes_from_sizes
 from torch_ap.retrieval.metrics.measures import metric_of_measure
+from torch_ap.retrieval.rankings import indexes_from_sizes
 
 __all__ = ["lightgbm_metric", "xgboost_metric"]
 

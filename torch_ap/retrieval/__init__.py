@@ -7,7 +7,6 @@ from torch_ap.core.measures.names import METRICS
 
 if TYPE_CHECKING:
     from torch_ap.retrieval.functions import PrecisionRecallAtK
-    from torch_ap.retrieval.group_sizes import indexes_from_sizes
     from torch_ap.retrieval.metrics.at_k import (
         RetrievalFallOut,
         RetrievalFBeta,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         RetrievalRecallAtFixedPrecision,
     )
     from torch_ap.retrieval.metrics.query_metric import QueryMetric
-    from torch_ap.retrieval.rankings import IndexEncoder
+    from torch_ap.retrieval.rankings import IndexEncoder, indexes_from_sizes
     from torch_ap.retrieval.runs.suspicious import suspicious_labels
 
 __all__ = [
@@ -56,7 +55,6 @@ __getattr__, __dir__ = lazy_exports(
     (
         "retrieval.rankings",
         "retrieval.functions",
-        "retrieval.group_sizes",
         "retrieval.runs.suspicious",
         *(f"retrieval.metrics.{name}" for name in _METRICS),
     ),
