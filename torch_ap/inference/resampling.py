@@ -32,6 +32,7 @@ DESIGNS = allowed_values(Design)
 _DRAWS_PER_GROUP = 16  # above, a multinomial draw is faster than counting single draws
 _NUMBERS_PER_BATCH = 1 << 23
 _NUMBERS_PER_TASK = 1 << 18
+_TASKS_PER_STEP = 8  # of each thread, between two changes of a progress bar
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,12 @@ class Resampling:
             most_numbers: count of numbers that one task stores, unless one resample stores more.
         """
         seed, most = self.seed(), max(1, most_numbers // max(size, 1))
-        results: list[Any] = []
-        for span in self.batches(size):
-            tasks = [generators(seed, span[first : first + most]) for first in range(0, len(span), most)]
-            results += order.run_in_threads(work, tasks, order.workers(size * len(span)))
-        return results
+        at_once = self.chunk_size or self.n_resamples
+        threads = min(order.workers(size * self.n_resamples), at_once)
+        spans = _spans(self.n_resamples, min(most, at_once // threads))
+        steps: Any = progress_bar(order.blocks(slice(0, len(spans)), _TASKS_PER_STEP * threads), self.progress)
+        with order.torch_thread_pool(threads) as pool_map:
+            return [x for step in steps for x in pool_map(lambda span: work(generators(seed, span)), spans[step])]
 
     def draw_on_device(
         self, width: int, draw: Callable[[int], tuple[Tensor, ...]], drawn: int | None = None

@@ -215,7 +215,7 @@ class EmbeddingSettings:
         room, (height, width), device = self.max_memory // 2, matrix.shape, batch.queries.vectors.device
         threads = order.workers(height * width) if device.type == "cpu" else 1
         spans = products.spans(matrix, room) if ranks is None else [slice(0, height)]
-        with products.workers(threads) as pool_map, full_precision(device):
+        with order.torch_thread_pool(threads) as pool_map, full_precision(device):
             parts = [
                 attempt(self.measures, products.curve_from_tiles(matrix, span, pool_map, room // threads, ranks))
                 for span in progress_bar(spans, self.progress)

@@ -363,7 +363,7 @@ def recommendation_at_k(
     _check_sample(matrix, sampled_from, correction)
     threads = 1 if callable(preds) or not preds.is_cpu else order.workers(matrix.shape[0] * matrix.shape[1])
     parts = []
-    with products.workers(threads) as pool_map:
+    with order.torch_thread_pool(threads) as pool_map:
         blocks = order.blocks(slice(0, matrix.shape[0]), matrix.tile[0] * max(4, threads))
         for block in progress_bar(blocks, progress):
             curve = products.curve_from_tiles(matrix, block, pool_map, _MEMORY_OF_A_BLOCK)

@@ -75,20 +75,46 @@ def max_at_levels(curve: HitCurve, values: Tensor, levels: Tensor, *, missing: f
 
 def max_at_recall(values: Tensor, recall: Tensor, levels: Tensor, offsets: Any, *, missing: float = 0.0) -> Tensor:
     """Return :func:`max_at_levels` from the recall of the entries: (E,) float64, ascending in each ranking."""
+    filled, best = _filled_rankings(values, recall, levels, offsets, None, missing)
+    highest = values.new_full((len(offsets) - 1, len(levels)), missing)
+    arrays.native(highest)[filled] = arrays.native(best)
+    return highest
+
+
+def mean_at_recall(values: Tensor, recall: Tensor, places: Any, levels: Tensor, offsets: Any) -> Tensor:
+    """Return the mean of :func:`max_at_levels` over levels, of entries that share a table of recalls: (S,) float64.
+
+    Args:
+        values: (E,) float64, at least 0, one per entry.
+        recall: (X,) float64.
+        places: (E,) native indices of the recalls of the entries, which ascend in each ranking.
+        levels: (L,) float64.
+        offsets: (S + 1,) native boundaries of the entries of each ranking.
+    """
+    filled, best = _filled_rankings(values, recall, levels, offsets, places, 0.0)
+    mean = values.new_zeros(len(offsets) - 1)
+    arrays.native(mean)[filled] = arrays.native(best.mean(1))
+    return mean
+
+
+def _filled_rankings(
+    values: Tensor, recall: Tensor, levels: Tensor, offsets: Any, places: Any, missing: float
+) -> tuple[Any, Tensor]:
+    """Return the native indices of the (F,) rankings with entries, and their highest values at each level, (F, L)."""
     native_recall, bounds, ends = (arrays.native(x) for x in (recall, levels, offsets))
     if arrays.any_true(bounds[1:] < bounds[:-1]):
-        ordered, places = levels.sort()
-        return max_at_recall(values, recall, ordered, offsets, missing=missing).index_select(1, places.argsort())
+        ordered, order = levels.sort()
+        filled, best = _filled_rankings(values, recall, ordered, offsets, places, missing)
+        return filled, best.index_select(1, order.argsort())
     counts, width = ends[1:] - ends[:-1], len(levels) + 1
     reached = _levels_reached(native_recall, bounds)
+    if places is not None:
+        reached = arrays.take(reached, places)
     filled = arrays.true_indices(counts > 0)  # rankings without entries reach no level
     last = arrays.repeat((arrays.arange_like(len(filled), counts) + 1) * width - 1, counts[filled])
     table = values.new_full((len(filled) * width,), missing)  # highest level first, for the running maximum
     arrays.raise_to(arrays.native(table), last - reached, arrays.native(values))
-    best = arrays.native(table.reshape(-1, width)[:, :-1].cummax(1).values)
-    highest = values.new_full((len(counts), len(levels)), missing)
-    arrays.native(highest)[filled] = arrays.namespace(best).flip(best, (1,))
-    return highest
+    return filled, table.reshape(-1, width)[:, :-1].cummax(1).values.flip(1)
 
 
 def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:

@@ -212,6 +212,24 @@ def thread_pool(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], It
         yield lambda work, tasks: list(pool.map(work, tasks))
 
 
+@contextmanager
+def torch_thread_pool(threads: int) -> Iterator[Callable[[Callable[[Task], Answer], Iterable[Task]], list[Answer]]]:
+    """Yield :func:`thread_pool` for threads that each call torch, while torch's own threads are disabled.
+
+    Otherwise torch would start its threads for each of these threads, and they would wait for work by spinning.
+    """
+    torch_threads = torch.get_num_threads()
+    limit = torch_threads > 1 and threads > 1
+    with thread_pool(threads) as pool_map:
+        try:
+            if limit:
+                torch.set_num_threads(1)
+            yield pool_map
+        finally:
+            if limit:
+                torch.set_num_threads(torch_threads)
+
+
 def run_in_threads(work: Callable[[Task], Answer], tasks: Iterable[Task], threads: int) -> list[Answer]:
     """Return ``[work(task) for task in tasks]``, computed on ``threads`` threads."""
     with thread_pool(threads) as pool_map:

@@ -14,8 +14,7 @@ reproducible to the last bit.
 | at least one of 32, in one process | the whole row is sorted with the relevance of its items |
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -395,21 +394,3 @@ def rows_at_once(most: int, room: int, rows: int = _TILE["cpu"][0]) -> int:
     """Return the number of rows of a span, each with at most ``most`` hits; at least the rows of one tile."""
     tiles_of_rows = room // (2 * BYTES_OF_A_HIT * max(1, most) * rows)
     return rows * max(1, min(tiles_of_rows, _TILES_AT_ONCE))
-
-
-@contextmanager
-def workers(threads: int) -> Generator[PoolMap, None, None]:
-    """Yield a map over threads that each call torch, while torch's own threads are disabled.
-
-    Otherwise torch would start its threads for each of these threads, and they would wait for work by spinning.
-    """
-    torch_threads = torch.get_num_threads()
-    limit = torch_threads > 1 and threads > 1
-    with order.thread_pool(threads) as pool_map:
-        try:
-            if limit:
-                torch.set_num_threads(1)
-            yield pool_map
-        finally:
-            if limit:
-                torch.set_num_threads(torch_threads)

@@ -65,7 +65,7 @@ class Shuffles:
         self.ranked, self.interpolation, self._measure = ranked, interpolation, Convention(interpolation=interpolation)
         self.items, lists = len(ranked.image), len(ranked.offsets) - 1
         self.bits = 63 - self.items.bit_length() - lists.bit_length()
-        self._counted, self._all_count = ranked.counted.to(torch.int64), bool(ranked.counted.all())
+        self._counted = ranked.counted.to(torch.int64)
         place = torch.arange(self.items, device=ranked.image.device)
         self._line = (segments.ids(ranked.offsets) << (63 - lists.bit_length())) | place
         self._hit_item, _, self._ranking, first, self._edges = map(arrays.tensor, ranked.hits)
@@ -116,7 +116,7 @@ class Shuffles:
         size, ranking = self.items, self._ranking
         line = order.sort(place[:, self._hit_item] + ranking * size)
         found = line - ranking * size
-        if self._all_count:
+        if self.ranked.all_count:
             items = found + 1 - self._start[ranking]
         else:
             counted = segments.from_zero(torch.empty_like(place).scatter_(1, place, self._counted.expand_as(place)))

@@ -15,12 +15,13 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.measures.convention import Convention
-from torch_ap.core.measures.interpolation import max_at_recall
-from torch_ap.core.ranking import segments
+from torch_ap.core.measures.interpolation import mean_at_recall
+from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.detection.matching.matched import Matches
 
 ENDED = ("nuscenes", "ultralytics-8.3")  # interpolations that depend on the number of items after the last hit
+_NUMBERS_IN_CACHE = 1 << 18  # of one pass over several resamples
 
 
 class Hits(NamedTuple):
@@ -141,18 +142,23 @@ class ResampledRankings:
         return Runs(*map(arrays.native, fields))
 
     @cached_property
-    def _width(self) -> torch.dtype:
-        """int32 if no cumulative count of items in any resample exceeds it, which halves the memory; else int64."""
-        most = segments.count(self.image, max(self.images, 1)).max() if self.images else 0
-        return torch.int32 if int(most) * self.images < 2**31 else torch.int64
+    def all_count(self) -> bool:
+        """Whether all items count in rankings without an event for them."""
+        return bool(self.counted.all())
+
+    @cached_property
+    def _bits(self) -> int:
+        """Number of bits of any count of items or ground truths of a list in any resample."""
+        most = [segments.count(x, max(self.images, 1)).max() for x in (self.image, self.relevant_image)]
+        return max(1, (int(max(most)) * self.images).bit_length())
 
     @cached_property
     def _columns(self) -> tuple[Any, ...]:
         """Native arrays: images and counts of items, list boundaries per ranking, images of ground truths by list."""
-        order = torch.argsort(self.relevant_list, stable=True)
+        by_list = torch.argsort(self.relevant_list, stable=True)
         truths = segments.from_counts(segments.count(self.relevant_list, len(self.offsets) - 1))
         ends = self.offsets[self.ranking_list], self.offsets[self.ranking_list + 1]
-        items, relevant_images = (self.image, self.counted.to(self._width)), (self.relevant_image[order], truths)
+        items, relevant_images = (self.image, self.counted.to(torch.int64)), (self.relevant_image[by_list], truths)
         return tuple(map(arrays.native, (*items, *ends, self.ranking_list, *relevant_images)))
 
     @property
@@ -183,27 +189,50 @@ class ResampledRankings:
 
         In every resample, the precision of a run is highest at its last hit. The other hits of a run are not needed.
         """
-        image, counted, starts, *_ = self._columns
-        hits, changes, runs, row_weights = self.hits, self.changes, self._runs, arrays.native(weights)
-        counts, rows = runs.offsets[1:] - runs.offsets[:-1], len(weights)
+        image, counted, starts, _, lists, *_ = self._columns
+        hits, changes, runs, rows = self.hits, self.changes, self._runs, len(weights)
+        counts, packed = runs.offsets[1:] - runs.offsets[:-1], self._packed(arrays.native(weights))
 
         def since_start(sums: Any, ends: Any, first: Any) -> Any:
-            """Return the sums between the start of a ranking and the end of each of its runs, (b, R)."""
+            """Return the sums between the start of a ranking and the end of each of its runs, (rows, R)."""
             return arrays.take(sums, ends) - arrays.repeat(arrays.take(sums, first), counts)
 
-        small = arrays.cast(row_weights, counted)  # int32 sums over all rankings may wrap; their differences are exact
-        found = since_start(segments.from_zero(arrays.take(small, hits.image)), runs.end, hits.offsets[:-1])
-        items = since_start(segments.from_zero(arrays.take(small, image) * counted), runs.item_end, starts)
-        change = segments.from_zero(arrays.take(small, changes.image) * arrays.cast(changes.added, counted))
-        items += since_start(change, runs.change_end, changes.offsets[:-1])
-        m = self._relevant_counts(row_weights)
-        found, m = segments.as_float64(found), segments.as_float64(m)
-        recall = arrays.tensor(found / arrays.repeat(m, counts)).to(levels.dtype)
-        precision = arrays.tensor(found / arrays.clamp_min(items, 1))
+        # sums over all rankings may carry into the next count of a packed number; their differences are exact
+        found = since_start(segments.from_zero(arrays.take(packed, hits.image)), runs.end, hits.offsets[:-1])
+        items = arrays.take(packed, image)
+        items = since_start(segments.from_zero(items if self.all_count else items * counted), runs.item_end, starts)
+        if len(changes.item):
+            change = segments.from_zero(arrays.take(packed, changes.image) * changes.added)
+            items += since_start(change, runs.change_end, changes.offsets[:-1])
+        found, items, m = (self._unpacked(x, rows) for x in (found, items, self._counts_of_truths(packed)))
+        step = max(1, _NUMBERS_IN_CACHE // max(found.shape[1] + len(lists) * len(levels), 1))
+        spans = order.blocks(slice(0, rows), step)
+        parts = [self._mean_of_runs(found[x], items[x], m[x], levels) for x in spans]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _mean_of_runs(self, found: Any, items: Any, m: Any, levels: Tensor) -> Tensor:
+        """Return the AP of each ranking: (b, S).
+
+        Args:
+            found: (b, R) native number of hits of the ranking up to the end of each run.
+            items: (b, R) native number of items of the ranking up to the end of each run.
+            m: (b, K) native number of ground truths of each list.
+            levels: (L,) recall levels.
+        """
+        runs, rows, lists = self._runs, len(found), arrays.native(self.ranking_list)
+        counts = runs.offsets[1:] - runs.offsets[:-1]
+        precision = arrays.tensor(segments.as_float64(found) / arrays.clamp_min(items, 1)).reshape(-1)
+        # the rankings of a list share a table of the recalls of 0 to m hits
+        sizes = m.reshape(-1) + 1
+        first = segments.from_counts(sizes)
+        hits = segments.as_float64(arrays.arange_like(int(first[-1]), sizes) - arrays.repeat(first[:-1], sizes))
+        recall = arrays.tensor(hits / arrays.repeat(segments.as_float64(m.reshape(-1)), sizes)).to(levels.dtype)
+        places = arrays.minimum(found, arrays.repeat(arrays.take(m, lists), counts))  # no recall is above 1
+        places += arrays.repeat(arrays.take(first[:-1].reshape(rows, -1), lists), counts)
         offsets = segments.from_counts(arrays.namespace(counts).tile(counts, (rows,)))
         recall, levels = segments.as_float64(recall), segments.as_float64(levels)
-        highest = max_at_recall(precision.reshape(-1), recall.reshape(-1), levels, offsets)
-        return torch.where(arrays.tensor(m) > 0, highest.mean(1).reshape(rows, -1), torch.nan)
+        mean = mean_at_recall(precision, recall, places.reshape(-1), levels, offsets).reshape(rows, -1)
+        return torch.where(arrays.tensor(arrays.take(m, lists)) > 0, mean, torch.nan)
 
     def average_precision_of_lists(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
         """Return the mean AP over the rankings of each list: (b, K) float64, NaN without ground truths.
@@ -230,9 +259,30 @@ class ResampledRankings:
 
     def _relevant_counts(self, row_weights: Any) -> Any:
         """Return the number of ground truths of each ranking, (b, S), for native weights."""
-        *_, lists, truth_image, truths = self._columns
+        return arrays.take(self._counts_of_truths(row_weights), arrays.native(self.ranking_list))
+
+    def _counts_of_truths(self, row_weights: Any) -> Any:
+        """Return the number of ground truths of each list, (b, K), for native weights."""
+        *_, truth_image, truths = self._columns
         cumulative = arrays.take(segments.from_zero(arrays.take(row_weights, truth_image)), truths)
-        return arrays.take(cumulative[:, 1:] - cumulative[:, :-1], lists)
+        return cumulative[:, 1:] - cumulative[:, :-1]
+
+    def _packed(self, row_weights: Any) -> Any:
+        """Return the weights of several rows as the bits of one number each, so that one sum adds all of them."""
+        rows = -(-len(row_weights) // max(1, 63 // self._bits))
+        packed = row_weights[:rows] + 0  # new memory
+        for part, span in enumerate(order.blocks(slice(rows, len(row_weights)), rows), 1):
+            shifted = row_weights[span] << (self._bits * part)
+            packed[: len(shifted)] += shifted
+        return packed
+
+    def _unpacked(self, packed: Any, rows: int) -> Any:
+        """Return the counts of each row of weights, (b, ...), from the counts of :meth:`_packed` rows."""
+        if len(packed) == rows:
+            return packed
+        last = (1 << self._bits) - 1
+        parts = [(packed >> (self._bits * part)) & last for part in range(-(-rows // len(packed)))]
+        return arrays.namespace(packed).concatenate(parts)[:rows]
 
     def curve(self, weights: Tensor) -> HitCurve:
         """Return the hit curves of b * S rankings, by row of weights; an entry is a hit with its number of occurrences.

@@ -25,7 +25,7 @@ Statistic: TypeAlias = Callable[[ResampledRankings, Tensor], Tensor]
 METHODS = ("bootstrap-basic", "bootstrap-percentile", "bootstrap-logit")
 _NO_SPREAD = "all resamples have the same value, which says nothing of its spread"
 _NUMBERS_PER_STEP = 1 << 23  # of the weights of groups in one step
-_NUMBERS_PER_TASK = 1 << 21  # below, the calls of few images take longer than the numbers
+_NUMBERS_PER_TASK = 1 << 24  # several resamples in one task, which share sums and calls
 # below these numbers of images, intervals cover too little (benchmarks.coverage)
 _MIN_IMAGES = 10  # of a class, or of a comparison, whose coverage was measured from 50 images on
 _MIN_IMAGES_OF_MEAN = 50
