@@ -106,3 +106,14 @@ def test_columns_as_rows_are_in_memory_of_their_own(shape):
         before = given.clone()
         rows.fill_(7)
         assert torch.equal(given, before)
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [5, 0, 3], [3000, 0, 9000, 1, 5000, 0], [20] * 500])
+def test_sort_of_segments(sizes, generator):
+    offsets = np.cumsum([0, *sizes])
+    segment = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes, dtype=torch.int64))
+    values = segment * 1000 + torch.randint(1000, (2, sum(sizes)), generator=generator)
+    for dtype in (torch.int32, torch.int64):
+        given = values.to(dtype)
+        assert torch.equal(order.sort_segments(given, offsets), given.sort(1).values)
+        assert torch.equal(given, values.to(dtype))

@@ -137,6 +137,17 @@ def test_replicates_repeat_for_every_chunk():
     assert not torch.equal(first, image_replicates([ranked], seeded, LEVELS))
 
 
+@pytest.mark.parametrize("most", [None, 1 << 8, 1 << 14, 1 << 24, 1 << 25, 1 << 40])
+def test_rows_in_one_number_equal_single_rows(most, generator):
+    ranked = made(images=30, items=300)
+    if most is not None:
+        vars(ranked)["_most"] = most  # as if an image had so many items, which need more bits
+    for rows in (1, 2, 3, 7, 40):
+        weights = torch.randint(9, (rows, 30), generator=generator) * torch.randint(3, (rows, 1), generator=generator)
+        expected = torch.cat([ranked.average_precision(x[None], LEVELS) for x in weights])
+        torch.testing.assert_close(ranked.average_precision(weights, LEVELS), expected, rtol=0, atol=0, equal_nan=True)
+
+
 def test_edges_have_a_defined_answer():
     one = image_interval(made(images=1))
     assert "one image" in one.reason

@@ -31,6 +31,7 @@ KEY_OF = {
 KEYED_BYTES = 4  # maximum width of scores that fit into one int64 with their ranking and relevance
 COLUMNS_A_TASK = 32
 _ITEMS_A_TILE = 1 << 15  # copies of more values start torch's threads
+_ITEMS_A_SORT = 1 << 12  # of one segment or several, in the first cache
 _THREADING_PAYS = 1 << 17  # values; below, threads cost more than they save
 
 
@@ -96,6 +97,25 @@ def sort(values: Values) -> Values:
     if values.device.type != "cpu":
         return torch.sort(values).values
     return torch.from_numpy(sort(values.numpy()))
+
+
+def sort_segments(values: Tensor, offsets: Any) -> Tensor:
+    """Return the sorted rows of (b, N) values that ascend from segment to segment already.
+
+    On CPU, segments are sorted one by one, or several small ones at once. They fit in cache, which halves the time.
+
+    Args:
+        values: (b, N) integers; no value of a segment is below a value of an earlier segment.
+        offsets: (S + 1,) native boundaries of the segments.
+    """
+    if values.device.type != "cpu":
+        return sort(values)
+    out = values.numpy().copy()
+    wanted = np.arange(0, out.shape[1], _ITEMS_A_SORT)
+    cuts = np.unique(offsets[np.searchsorted(offsets, wanted)]).tolist()
+    for first, last in itertools.pairwise([*cuts, out.shape[1]]):
+        sort_in_place(out[:, first:last])
+    return torch.from_numpy(out)
 
 
 def argsort(values: Tensor) -> Tensor:

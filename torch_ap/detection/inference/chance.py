@@ -108,13 +108,17 @@ class Shuffles:
     def _shuffled(self, random: Tensor) -> Tensor:
         """Return the rank of each item over the concatenated lists, each in random order: (b, N)."""
         width = self.items.bit_length()
-        item = order.sort(self._line | (random << width)) & ((1 << width) - 1)
+        item = order.sort_segments(self._line | (random << width), arrays.native(self.ranked.offsets)) & (
+            (1 << width) - 1
+        )
         return torch.empty_like(item).scatter_(1, item, torch.arange(self.items, device=item.device).expand_as(item))
 
     def _cumulative_counted(self, place: Tensor) -> Tensor:
         """Return the number of counted items through each hit, in the new order of the hits: (b, H)."""
         size, ranking = self.items, self._ranking
-        line = order.sort(place[:, self._hit_item] + ranking * size)
+        narrow = torch.int32 if len(self._n) * size < 1 << 31 else torch.int64  # sorted twice as fast
+        line = (place[:, self._hit_item] + ranking * size).to(narrow)
+        line = order.sort_segments(line, self.ranked.hits.offsets).to(torch.int64)
         found = line - ranking * size
         if self.ranked.all_count:
             items = found + 1 - self._start[ranking]

@@ -147,10 +147,10 @@ class ResampledRankings:
         return bool(self.counted.all())
 
     @cached_property
-    def _bits(self) -> int:
-        """Number of bits of any count of items or ground truths of a list in any resample."""
-        most = [segments.count(x, max(self.images, 1)).max() for x in (self.image, self.relevant_image)]
-        return max(1, (int(max(most)) * self.images).bit_length())
+    def _most(self) -> int:
+        """The highest number of items, or of ground truths, of an image."""
+        counts = [segments.count(x, max(self.images, 1)).max() for x in (self.image, self.relevant_image)]
+        return int(max(counts))
 
     @cached_property
     def _columns(self) -> tuple[Any, ...]:
@@ -191,7 +191,9 @@ class ResampledRankings:
         """
         image, counted, starts, _, lists, *_ = self._columns
         hits, changes, runs, rows = self.hits, self.changes, self._runs, len(weights)
-        counts, packed = runs.offsets[1:] - runs.offsets[:-1], self._packed(arrays.native(weights))
+        counts, row_weights = runs.offsets[1:] - runs.offsets[:-1], arrays.native(weights)
+        bits = (self._most * int(row_weights.sum(1).max())).bit_length()  # of any count of a list
+        packed = _packed(row_weights, bits)
 
         def since_start(sums: Any, ends: Any, first: Any) -> Any:
             """Return the sums between the start of a ranking and the end of each of its runs, (rows, R)."""
@@ -204,7 +206,7 @@ class ResampledRankings:
         if len(changes.item):
             change = segments.from_zero(arrays.take(packed, changes.image) * changes.added)
             items += since_start(change, runs.change_end, changes.offsets[:-1])
-        found, items, m = (self._unpacked(x, rows) for x in (found, items, self._counts_of_truths(packed)))
+        found, items, m = (_unpacked(x, rows, bits) for x in (found, items, self._counts_of_truths(packed)))
         step = max(1, _NUMBERS_IN_CACHE // max(found.shape[1] + len(lists) * len(levels), 1))
         spans = order.blocks(slice(0, rows), step)
         parts = [self._mean_of_runs(found[x], items[x], m[x], levels) for x in spans]
@@ -267,23 +269,6 @@ class ResampledRankings:
         cumulative = arrays.take(segments.from_zero(arrays.take(row_weights, truth_image)), truths)
         return cumulative[:, 1:] - cumulative[:, :-1]
 
-    def _packed(self, row_weights: Any) -> Any:
-        """Return the weights of several rows as the bits of one number each, so that one sum adds all of them."""
-        rows = -(-len(row_weights) // max(1, 63 // self._bits))
-        packed = row_weights[:rows] + 0  # new memory
-        for part, span in enumerate(order.blocks(slice(rows, len(row_weights)), rows), 1):
-            shifted = row_weights[span] << (self._bits * part)
-            packed[: len(shifted)] += shifted
-        return packed
-
-    def _unpacked(self, packed: Any, rows: int) -> Any:
-        """Return the counts of each row of weights, (b, ...), from the counts of :meth:`_packed` rows."""
-        if len(packed) == rows:
-            return packed
-        last = (1 << self._bits) - 1
-        parts = [(packed >> (self._bits * part)) & last for part in range(-(-rows // len(packed)))]
-        return arrays.namespace(packed).concatenate(parts)[:rows]
-
     def curve(self, weights: Tensor) -> HitCurve:
         """Return the hit curves of b * S rankings, by row of weights; an entry is a hit with its number of occurrences.
 
@@ -313,6 +298,25 @@ class ResampledRankings:
         return HitCurve(
             times, times, hits_above, cumulative - times, None, offsets, (end - start).reshape(-1), m.reshape(-1)
         )
+
+
+def _packed(row_weights: Any, bits: int) -> Any:
+    """Return the weights of several rows as the bits of one number each, so that one sum adds all of them."""
+    rows = -(-len(row_weights) // max(1, 63 // max(bits, 1)))
+    packed = row_weights[:rows] + 0  # new memory
+    for part, span in enumerate(order.blocks(slice(rows, len(row_weights)), rows), 1):
+        shifted = row_weights[span] << (bits * part)
+        packed[: len(shifted)] += shifted
+    return packed
+
+
+def _unpacked(packed: Any, rows: int, bits: int) -> Any:
+    """Return the counts of each row of weights, (b, ...), from the counts of :func:`_packed` rows."""
+    if len(packed) == rows:
+        return packed
+    last = (1 << bits) - 1
+    parts = [(packed >> (bits * part)) & last for part in range(-(-rows // len(packed)))]
+    return arrays.namespace(packed).concatenate(parts)[:rows]
 
 
 def count_images(systems: Sequence[ResampledRankings], groups: Sequence[Tensor], count: int) -> Tensor:
