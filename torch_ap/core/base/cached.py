@@ -46,7 +46,12 @@ def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
 def _inner_types(setting: Any) -> Any:
     """Return the types inside a setting; an unhashable list if its results are not cached."""
     types = tuple(map(type, setting)) if isinstance(setting, tuple) else (type(setting),)
-    return [] if any(issubclass(x, _OWNED) for x in set(types)) else types
+    return [] if _contains_owned(types) else types
+
+
+@functools.lru_cache(_MOST_CACHED)
+def _contains_owned(types: tuple[type, ...]) -> bool:
+    return any(issubclass(x, _OWNED) for x in types)
 
 
 def memoize(make: Callable[[], Result], key: object, tensors: Sequence[Tensor]) -> Result:

@@ -99,9 +99,11 @@ def first_hit(hits: FewHits, what: str, top_k: TopK) -> float:
 
 def normalized_gain(hits: FewHits, discounts: Sequence[float], top_k: TopK) -> float:
     """Return nDCG if gains are the grades; NaN if nothing has a gain."""
-    if not hits.m:
+    places, _, m, grades, ideal = hits
+    if not m:
         return _UNDEFINED
-    gained = [grade * discounts[place] for grade, place in zip(hits.grades, hits.places, strict=True)]
-    ideal = list(map(mul, hits.ideal, discounts))
     k, inside = hits.cut(top_k)
-    return min(segments.sum_of(gained, inside) / segments.sum_of(ideal, None if top_k is None else k), 1.0)
+    gained = list(map(mul, grades, map(discounts.__getitem__, places)))
+    most = segments.sum_of(list(map(mul, ideal, discounts)), None if top_k is None else k)
+    value = segments.sum_of(gained, inside) / most
+    return 1.0 if value > 1 else value

@@ -1,6 +1,6 @@
 """Masks of images as columns of edges, and their validation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,44 +28,60 @@ def columns_of_images(
         raise ValueError("`preds` and `target` must be lists of dicts, one per image, where they have `masks`")
     require_key("preds", preds, "masks")
     require_key("target", target, "masks")
-    sides = {"detection": _read_side("preds", preds), "ground_truth": _read_side("target", target)}
+    masks, count = [*_valid_masks("preds", preds), *_valid_masks("target", target)], len(preds)
+
+    def code_name(image: int, mask: int) -> str:
+        name = f"preds[{image}]" if image < count else f"target[{image - count}]"
+        return f"`{name}['masks'][{mask}]`"
+
+    edges, lengths, all_sizes = _read_masks(masks, code_name)
     sizes = []
-    for image, (d_size, g_size) in enumerate(zip(sides["detection"].sizes, sides["ground_truth"].sizes, strict=True)):
+    for image, (d_size, g_size) in enumerate(zip(all_sizes[:count], all_sizes[count:], strict=True)):
         if d_size is not None and g_size is not None and d_size != g_size:
             both = f"`preds[{image}]['masks']` and `target[{image}]['masks']`"
             raise ValueError(f"{both} must have the same height and width, got {d_size} and {g_size}")
         sizes.append(d_size or g_size or (0, 0))
-    columns = {"image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)}
-    for side, (edges, lengths, _) in sides.items():
-        columns |= {f"{side}_mask_edges": edges, f"{side}_edges_per_mask": lengths}
+    detections = sum(map(len, masks[:count]))
+    first_of_truths = int(lengths[:detections].sum())
+    columns = {
+        "image_sizes": torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2),
+        "detection_mask_edges": edges[:first_of_truths],
+        "detection_edges_per_mask": lengths[:detections],
+        "ground_truth_mask_edges": edges[first_of_truths:],
+        "ground_truth_edges_per_mask": lengths[detections:],
+    }
     return {name: arrays.to_device(x, preds[0]["labels"].device) if preds else x for name, x in columns.items()}
 
 
-def _read_side(name: str, images: Sequence[Mapping[str, Any]]) -> Decoded:
-    """Return the masks of all images of "preds" or "target"; all run-length codes are decoded in one step."""
+def _valid_masks(name: str, images: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the masks of each image of "preds" or "target", dense masks as (N, H, W)."""
     masks = [image["masks"] for image in images]
-    coded = [index for index, x in enumerate(masks) if not isinstance(x, Tensor | DecodedMasks)]
-    for index in coded:
-        if not isinstance(masks[index], list | tuple):
-            rule = "must be a tensor, or a list of dicts with 'size' and 'counts'"
-            raise_invalid(f"{name}[{index}]['masks']", rule, Plain(type(masks[index]).__name__))
-    codes = [masks[index] for index in coded]
-
-    def code_name(image: int, mask: int) -> str:
-        return f"`{name}[{coded[image]}]['masks'][{mask}]`"
-
-    for index, x in enumerate(masks):
+    for index, (image, x) in enumerate(zip(images, masks, strict=True)):
         if isinstance(x, Tensor):
             masks[index] = _validate_dense(f"`{name}[{index}]['masks']`", x)
-        if len(masks[index]) != len(images[index]["labels"]):
-            count = len(images[index]["labels"])
-            got = len(masks[index])
+        elif not isinstance(x, list | tuple):  # as DecodedMasks are
+            rule = "must be a tensor, or a list of dicts with 'size' and 'counts'"
+            raise_invalid(f"{name}[{index}]['masks']", rule, Plain(type(x).__name__))
+        if len(masks[index]) != len(image["labels"]):
+            count, got = len(image["labels"]), len(masks[index])
             raise ValueError(f"`{name}[{index}]['masks']` must have one mask for each of {count} labels, got {got}")
+    return masks
+
+
+def _read_masks(masks: list[Any], code_name: Callable[[int, int], str]) -> Decoded:
+    """Return the masks of all images; all run-length codes are decoded in one step.
+
+    Args:
+        masks: (N, H, W) masks or codes of each image.
+        code_name: returns the name of a code for messages, from its image and its index there.
+    """
+    coded = [index for index, x in enumerate(masks) if not isinstance(x, Tensor | DecodedMasks)]
+    codes = [masks[index] for index in coded]
     if len(coded) == len(masks):
         return run_lengths.decode(codes, code_name)
-    for index, image in zip(coded, run_lengths.decode_images(codes, code_name), strict=True):
-        masks[index] = image
-    return _concatenate_masks(masks)
+    decoded = run_lengths.decode_images(codes, lambda image, mask: code_name(coded[image], mask))
+    read = dict(zip(coded, decoded, strict=True))
+    return _concatenate_masks([read.get(index, x) for index, x in enumerate(masks)])
 
 
 def _concatenate_masks(images: list[Tensor | DecodedMasks]) -> Decoded:

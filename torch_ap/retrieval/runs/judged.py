@@ -327,7 +327,7 @@ class Judgements:
     def queries_without(self, level: int) -> set[Any]:
         """Return the queries without a document of at least this grade."""
         if self.nested is not None and self.nested.has_few_queries:
-            return {query for query, judged in self.nested.source.items() if max(judged.values(), default=0) < level}
+            return {query for query, judged in self.nested.source.items() if not judged or max(judged.values()) < level}
         query, grade = self._columns
         lacking = np.ones(len(self.queries), bool)
         lacking[query[grade >= level]] = False

@@ -168,9 +168,13 @@ class NestedDocuments:
             return None
         rankings = []
         for n, hits, judged in zip(self.lengths, self.hits, self.qrels.source.values(), strict=True):
-            places = [place for place, grade in hits if grade >= level]
-            grades = [grade for _, grade in hits if grade >= level]
-            ideal = sorted([grade for grade in judged.values() if grade >= level], reverse=True)
+            places, grades = [], []
+            for place, grade in hits:
+                if grade >= level:
+                    places.append(place)
+                    grades.append(grade)
+            ideal = [grade for grade in judged.values() if grade >= level]
+            ideal.sort(reverse=True)
             rankings.append(FewHits(places, n, len(ideal), grades, ideal))
         return rankings
 

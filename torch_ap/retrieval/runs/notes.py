@@ -17,15 +17,10 @@ _DIVISORS = {
 }
 _MOST_RANGES = 3  # measures in one note
 _SAME_MEAN = 1e-12  # closer means are equal
-_FORMS = {  # in the singular and in the plural
-    "s": ("s", ""),
-    "are": ("is", "are"),
-    "do": ("does", "do"),
-    "have": ("has", "have"),
-    "query": ("query", "queries"),
-    "these": ("this document", "these documents"),
-    "them": ("it", "them"),
-}
+_FORMS = (  # in the singular and in the plural
+    {"s": "s", "are": "is", "do": "does", "have": "has", "query": "query", "these": "this document", "them": "it"},
+    {"s": "", "are": "are", "do": "do", "have": "have", "query": "queries", "these": "these documents", "them": "them"},
+)
 
 
 def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool, counted: Sequence[Any]) -> Iterator[str]:
@@ -126,4 +121,4 @@ def convention_notes(measures: Sequence[RequestedMeasure], denominator: str) -> 
 
 def _inflect(count: int, words: str, level: int = 1) -> str:
     """Return a text with the forms of its words for this count."""
-    return words.format(level=level, **{word: forms[count != 1] for word, forms in _FORMS.items()})
+    return words.format(level=level, **_FORMS[count != 1])
