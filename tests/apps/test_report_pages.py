@@ -130,6 +130,36 @@ def assert_shown(page, rows, counts):
     assert cells == counts
 
 
+WITHOUT_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', {value: undefined})"
+
+
+@pytest.mark.parametrize("case", ["permission", "no permission", "no clipboard", "no way to copy"])
+def test_the_threshold_is_copied_with_and_without_the_clipboard_of_the_browser(browser, tmp_path, case):
+    path = report(ranking(), tmp_path / "x.html")
+    with opened(
+        browser, path, permissions=["clipboard-read", "clipboard-write"] if case == "permission" else []
+    ) as page:
+        if case in ("no clipboard", "no way to copy"):
+            page.evaluate(WITHOUT_CLIPBOARD)
+        if case == "no way to copy":
+            page.evaluate("document.execCommand = () => false")
+        threshold = page.locator(".threshold").first.text_content().removeprefix("score ≥ ")
+        button = page.locator("button", has_text="Copy this")
+        button.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("!document.body.innerText.includes('Copy this threshold')")
+        text = page.evaluate("document.activeElement.textContent")  # the focus is still on the button
+        if case == "no way to copy":
+            assert text.startswith("Not copied: ")
+            return
+        copied = text.removeprefix("Copied ")
+        assert float(copied) == pytest.approx(float(threshold), rel=1e-5)
+        page.evaluate("document.body.append(document.createElement('textarea'))")
+        page.locator("textarea").focus()
+        page.keyboard.press("Control+V")
+        assert page.evaluate("document.activeElement.value") == copied
+
+
 def test_the_slider_equals_the_operating_points_of_a_classifier(browser, tmp_path):
     metric = ranking()
     scores, target = metric.preds[0], metric.target[0]

@@ -18,16 +18,18 @@ page.register("thresholds", (element, data) => {
 
   async function copyThreshold() {
     const text = String(ranking.t[place]);
+    let isCopied = true;
     try {
       await navigator.clipboard.writeText(text);
-    } catch {  // not allowed for files in some browsers
+    } catch {  // without permission, or not allowed for files in some browsers
       const field = create("textarea", {}, text);
       document.body.append(field);
       field.select();
-      document.execCommand("copy");
+      isCopied = document.execCommand("copy");
       field.remove();
+      copy.focus();
     }
-    copy.textContent = `Copied ${text}`;
+    copy.textContent = isCopied ? `Copied ${text}` : `Not copied: ${text}`;
   }
 
   /* The series of precision over recall: ascending recall, a step from threshold to threshold. */
