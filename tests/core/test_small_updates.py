@@ -201,3 +201,29 @@ def test_a_lack_of_memory_changes_nothing(monkeypatch):
     with pytest.raises(MemoryError):
         metric.update(torch.tensor([0.3, 0.6]), torch.tensor([0, 1]))
     assert metric.update_count == len(metric.scores) == len(metric.targets) == 1
+
+
+@pytest.mark.parametrize("settings", [{"bins": "half", "tolerance": 1.0}, {"thresholds": 5}])
+def test_forward_copies_only_shared_counts(settings):
+    scores, target = torch.tensor([0.25, 0.5, 0.75]), torch.tensor([0, 1, 1])
+    alone = torch_ap.BinaryAveragePrecision(**settings)
+    alone(scores, target)
+    counts, first = alone.counts, alone.counts.clone()
+    alone(scores, target)
+    assert alone.counts is not counts
+    assert torch.equal(counts, first)
+    del counts
+    place = alone.counts.data_ptr()
+    alone(scores, target)
+    assert alone.counts.data_ptr() == place
+    assert torch.equal(alone.counts, 3 * first)
+    members = {name: torch_ap.BinaryAveragePrecision(**settings) for name in "abc"}
+    collection = torchmetrics.MetricCollection(members)
+    for _ in range(2):
+        collection.update(scores, target)  # the members now share one state
+        collection(scores, target)
+        collection.compute()
+    for member in collection.values():
+        assert torch.equal(member.counts, 4 * first)
+    for member in members.values():
+        assert torch.equal(member.counts, 4 * first)

@@ -484,7 +484,7 @@ class ItemMetric(ItemAnalyses, ItemState):
             value = super().forward(preds, target, *options)
             return value
         batch, dtype = settings.validate(preds, target), self._dtype_of_result(torch.float32)
-        # the state is copied, because the metrics of a collection share it, and `forward` is called for each of them
+        # a shared state is copied, because a collection calls `forward` of each metric that shares it
         if settings.adaptive:
             value = settings.exact.value(settings.exact.curve(batch), dtype)
             vars(self).update({name: list(getattr(self, name)) for name in self._lists})
@@ -493,7 +493,8 @@ class ItemMetric(ItemAnalyses, ItemState):
         else:
             index = settings.bins.index(batch.scores)
             value = settings.value(settings.curve_of_index(batch, index), dtype)
-            total, writes = settings.added_counts(batch, self.counts.clone(), index)
+            counts = self.counts if state.is_unshared(vars(self), "counts") else self.counts.clone()
+            total, writes = settings.added_counts(batch, counts, index)
             write_in_one_step(vars(self), {"counts": total, **self._after_update(), "_forward_cache": value}, writes)
         return value
 

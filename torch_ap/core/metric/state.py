@@ -13,6 +13,7 @@ Texts about metrics: settings in ``repr``, class and settings in messages, class
 
 import functools
 import inspect
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -430,6 +431,18 @@ def with_shortcut(shortcut: Callable[..., bool]) -> Callable[[F], F]:
         return update
 
     return decorate
+
+
+def _references(attributes: Mapping[str, Any], name: str) -> int:
+    return sys.getrefcount(attributes[name])
+
+
+_OWN_REFERENCES = _references({"": object()}, "")  # depends on the version of Python
+
+
+def is_unshared(attributes: Mapping[str, Any], name: str) -> bool:
+    """Return whether no Python object but this dict refers to an attribute."""
+    return _references(attributes, name) <= _OWN_REFERENCES
 
 
 def append_in_one_step(
