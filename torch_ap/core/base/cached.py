@@ -65,7 +65,7 @@ def memoize(make: Callable[[], Result], key: object, tensors: Sequence[Tensor]) 
         key: identity of the function: the same object in every call.
         tensors: input of ``make``.
     """
-    if any(x.is_inference() for x in tensors):
+    if any(map(Tensor.is_inference, tensors)):
         return make()
     with _lock:
         for entry in list(_latest):

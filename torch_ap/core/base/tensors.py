@@ -329,7 +329,7 @@ def _greatest(values: Tensor) -> Any:
     if not values.is_cpu or values.dtype == torch.bfloat16:
         greatest = values.max()
         return greatest.item() if values.is_cpu else greatest
-    return values.detach().numpy().max()
+    return np.maximum.reduce(values.detach().numpy(), None)
 
 
 WEIGHTS = Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT)

@@ -422,7 +422,22 @@ class RankingMetric(Metric):
         return untraced(plain, otherwise=torch.no_grad()(plain), depth=depth, shortcut=shortcut)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        return untraced(super()._wrap_compute(compute))
+        """Return ``compute`` as wrapped by torchmetrics, whose steps are only called where they have an effect."""
+        from lightning_utilities import apply_to_collection  # as torchmetrics
+
+        general = super()._wrap_compute(compute)
+
+        @functools.wraps(compute)
+        def plain(*args: Any, **kwargs: Any) -> Any:
+            is_synced = self._is_synced or (self._to_sync and self.distributed_available_fn())
+            if is_synced or self._computed is not None or not self._update_count:
+                return general(*args, **kwargs)
+            value = apply_to_collection(compute(*args, **kwargs), Tensor, _own_result)
+            if self.compute_with_cache:
+                self._computed = value
+            return value
+
+        return untraced(plain)
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -536,6 +551,11 @@ class RankingMetric(Metric):
                 self.unsync(should_unsync=self._is_synced and should_unsync and not was_synced)
             finally:  # after an interrupt of `unsync`
                 self.unsync(should_unsync=self._is_synced and should_unsync and not was_synced)
+
+
+def _own_result(value: Tensor) -> Tensor:
+    """Return a copy of a tensor in a result, 0-d for one element, as in torchmetrics."""
+    return (value.squeeze() if value.ndim and value.numel() == 1 else value).clone()
 
 
 disable_tracing_of_methods(RankingMetric, but=(*_WRAPPED, "add_state"))  # its defaults may be on the meta device

@@ -131,7 +131,7 @@ def _groups(columns: Columns, *, micro: bool) -> tuple[Tensor, int, list[list[in
             (columns[f"{side}s_per_image"].tolist() for side in ("detection", "ground_truth")), labels, strict=True
         )
     ]
-    return torch.tensor(distinct, dtype=torch.int64), size, groups
+    return _integers(distinct)[0], size, groups
 
 
 def _boxes(boxes: Tensor, box_format: str) -> list[_Box]:
@@ -195,7 +195,7 @@ def _candidates(box: _Box, truths: Sequence[_Truth], least: float) -> list[tuple
 
 def _integers(*columns: Sequence[int]) -> Sequence[Tensor]:
     """Return columns of equal lengths as int64 tensors."""
-    return torch.from_numpy(np.array(columns, np.int64)).unbind()
+    return [torch.from_numpy(column) for column in np.array(columns, np.int64)]  # `unbind` takes twice as long
 
 
 def _flags(rows: Sequence[Sequence[bool]]) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import arrays
+from torch_ap.core.base import arrays, cached
 from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.order import Array
@@ -60,36 +60,43 @@ class _Pairs(NamedTuple):
 
 
 def precision_tables(
-    matches: Matches, levels: Tensor, areas: Sequence[int], *, scores: bool = False
+    matches: Matches, levels: tuple[float, ...], areas: Sequence[int], *, scores: bool = False
 ) -> list[PrecisionTable]:
     """Return the tables of area ranges.
 
     Args:
         matches: the matches of all criteria.
-        levels: (R,) recall levels, in any order.
+        levels: R recall levels, in any order.
         areas: the indices of the area ranges.
         scores: whether the tables contain scores.
     """
-    relevant, places = native(matches.relevant)[list(areas)], native(levels).argsort()
-    present, ordered = relevant > 0, native(levels)[places]
+    relevant = native(matches.relevant)[list(areas)]
+    present, (ordered, places) = relevant > 0, _ascending(levels, matches.at.device)
     if not scores and _are_few(matches):
-        table, hits = _fill_few(matches, areas, relevant, ordered)
+        table, hits = _fill_few(matches, areas, relevant, ordered.numpy())
         tables = [table]
     else:
-        pairs, m, ordered = _pairs(matches, areas, present), arrays.tensor(relevant[present]), arrays.tensor(ordered)
+        pairs, m = _pairs(matches, areas, present), arrays.tensor(relevant[present])
         shape = len(pairs.added), len(levels) + 1, len(m)
-        tables = [levels.new_zeros(shape), *([levels.new_full(shape, -torch.inf)] if scores else [])]
+        tables = [ordered.new_zeros(shape), *([ordered.new_full(shape, -torch.inf)] if scores else [])]
         hits = _fill(tables, pairs, m, ordered)
         for table in tables:
             _raise_to_later_levels(table)
     size, columns = present.sum(1).tolist(), []
-    are_ascending = bool((native(ordered) == native(levels)).all())
     for table in tables:
-        kept = table[:, 1:] if are_ascending else table.index_select(1, arrays.tensor(places.argsort() + 1))
+        kept = table[:, 1:] if places is None else table.index_select(1, places + 1)
         columns.append(kept.split_with_sizes(size, 2))
     recall = arrays.tensor(segments.as_float64(native(hits)) / segments.as_float64(relevant[present]))
     columns.insert(1, recall.split_with_sizes(size, 1))
     return [PrecisionTable(*parts) for parts in zip(*columns, strict=True)]
+
+
+@cached.settings_cache
+def _ascending(levels: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Return the (R,) levels in ascending order, and the place of each level; None for ascending levels."""
+    values = segments.constants(levels, device)
+    ordered, indices = values.sort()
+    return ordered, None if torch.equal(ordered, values) else indices.argsort()
 
 
 def _are_few(matches: Matches) -> bool:
@@ -139,7 +146,8 @@ def _fill_few(matches: Matches, areas: Sequence[int], m: Array, levels: Array) -
     chosen = arrays.true_indices(m.reshape(-1) > 0)
     table = np.empty((len(hit), len(levels) + 1, len(chosen)))
     table[:, 1:] = copies.take(chosen, 1).swapaxes(1, 2)
-    all_hits = np.diff(totals.take(edges, -1)).reshape(len(hit), -1).take(chosen, 1)
+    ends_of_totals = totals.take(edges, -1)
+    all_hits = (ends_of_totals[..., 1:] - ends_of_totals[..., :-1]).reshape(len(hit), -1).take(chosen, 1)
     return torch.from_numpy(table), torch.from_numpy(all_hits)
 
 

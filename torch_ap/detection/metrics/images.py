@@ -109,35 +109,41 @@ def _cache_key(*settings: Hashable) -> object:
     return object()
 
 
-def _warn_of_cause(settings: Any, columns: Columns, results: Mapping[str, Any]) -> bool:
-    """Warn of the likely cause of a low value, if there is one. Waits for an accelerator.
+def _is_low(settings: Any, columns: Columns, results: Mapping[str, Any]) -> bool:
+    """Whether the value is low, of enough images. Waits for an accelerator.
 
     Args:
-        settings: settings of the metric; without ``check_values`` there is no search.
+        settings: settings of the metric; without ``check_values`` no value is low.
         columns: all images, or their matches.
         results: numbers by name, the value as ``map`` or ``bbox_map``.
-
-    Returns:
-        Whether a low value was searched without a result, so that a second search is useless.
     """
-    if not settings.check_values or len(columns["detections_per_image"]) < _MIN_IMAGES:
+    if not settings.check_values or columns["detections_per_image"].shape[0] < _MIN_IMAGES:
         return False
-    kinds = [kind for kind in _LOW_VALUES if kind in settings.iou_types]
     value = results.get("map", results.get("bbox_map"))
-    if value is None or not float(value) < _LOW_VALUES[kinds[0] if kinds else "bbox"]:
-        return False
+    limit = next((low for kind, low in _LOW_VALUES.items() if kind in settings.iou_types), _LOW_VALUES["bbox"])
+    return value is not None and float(value) < limit
+
+
+def _warn_of_cause(settings: Any, columns: Columns) -> bool:
+    """Warn of the likely cause of a low value, and return whether there is one.
+
+    Args:
+        settings: settings of the metric.
+        columns: all images, or their matches.
+    """
     preds, target = (
         {key: columns[name] for key in ("boxes", "labels", "scores") if (name := f"{side}_{key}") in columns}
         | {"counts": columns[f"{side}s_per_image"]}
         for side in ("detection", "ground_truth")
     )
-    if not kinds or settings.own_iou is not None or settings.box_format == "xyxyxyxy":
+    is_known = any(kind in settings.iou_types for kind in _LOW_VALUES)
+    if not is_known or settings.own_iou is not None or settings.box_format == "xyxyxyxy":
         preds.pop("boxes", None)
     micro = getattr(settings, "average", None) == "micro"
     cause = low_values.likely_cause(preds, target, settings.box_format, with_classes=not micro)
     if cause is not None:
         warn_caller(f"the value is low: {cause}", UserWarning)
-    return cause is None
+    return cause is not None
 
 
 def is_first_process() -> bool:
@@ -275,8 +281,10 @@ class ImageState(DetectionAnalyses, RankingMetric):
         if not self._is_synced and self.distributed_available_fn():
             return
         warned = unmatchable.warn_of_unmatchable(self._settings, columns)
-        if self.diagnose and not (warned or self._is_diagnosed) and is_first_process() and not _is_sanity_check():
-            self._is_diagnosed = _warn_of_cause(self._settings, columns, results)
+        if warned or not self.diagnose or self._is_diagnosed or not _is_low(self._settings, columns, results):
+            return
+        if is_first_process() and not _is_sanity_check():
+            self._is_diagnosed = not _warn_of_cause(self._settings, columns)
 
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
         return cached.memoize(make, _cache_key(self._settings, *what), self._tensors())

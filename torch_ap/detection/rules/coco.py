@@ -250,7 +250,7 @@ class Report:
 def narrow_to_int32(labels: Tensor) -> Tensor:
     """Return labels as int32, torchmetrics' dtype, if int32 represents all of them; else unchanged."""
     narrow = labels.to(torch.int32)
-    return narrow if torch.equal(narrow.to(labels.dtype), labels) else labels
+    return labels if arrays.any_true(native(narrow) != native(labels)) else narrow
 
 
 def zero_dimensional(results: dict[str, Any]) -> dict[str, Any]:

@@ -270,7 +270,7 @@ class CocoNumbers:
         keys = {area: ("table", area, limit) for area in areas}
         held = ((area, self._results.get(key)) for area, key in keys.items())
         if missing := [area for area, table in held if table is None or (scores and table.scores is None)]:
-            tables = precision_tables(self.matches_within(limit), self.levels, missing, scores=scores)
+            tables = precision_tables(self.matches_within(limit), self.settings.levels, missing, scores=scores)
             self._results |= {keys[area]: table for area, table in zip(missing, tables, strict=True)}
         return [self._results[key] for key in keys.values()]
 
@@ -344,20 +344,29 @@ class CocoNumbers:
         return mean if isinstance(mean, Tensor) else torch.tensor(mean, dtype=torch.float64, device="cpu")
 
     def _mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor | float:
-        return self._mean(self._precision_values(area), area, lambda values: self._select_threshold(values, threshold))
+        return self._mean(self._select_threshold(self._precision_values(area), threshold), area)
 
-    def _mean(self, values: Tensor, area: int, select: Callable[[Tensor], Tensor]) -> Tensor | float:
-        """Return the mean of selected values of (..., K), or of (..., K') categories with ground truths.
+    def _mean(self, values: Tensor, area: int, inside: Tensor | None = None) -> Tensor | float:
+        """Return the mean of values of (..., K), or of (..., K') categories with ground truths.
 
         A tensor on CPU has a float as its mean, unless there are several slices.
+
+        Args:
+            values: the values.
+            area: the area range.
+            inside: bool, the categories of the mean, from the first one on; None for all.
         """
         if self._slices is None:
-            return mean_of_defined(select(values))
+            values = values if inside is None else values[..., : len(inside)][..., inside]
+            are_defined = self.settings.by_levels and self._shares is None
+            return _mean_of_array(values.numpy()) if are_defined and values.is_cpu else mean_of_defined(values)
         relevant = self.matches.relevant[area].view(self._slices, -1)
         sizes = relevant > 0 if values.shape[-1] < relevant.numel() else torch.ones_like(relevant)
-        values_of_slices = map(select, torch.split(values, sizes.sum(1).tolist(), -1))
+        values_of_slices = list(torch.split(values, sizes.sum(1).tolist(), -1))
+        if inside is not None:
+            values_of_slices = [x[..., : len(inside)][..., inside] for x in values_of_slices]
         if values.is_cpu:
-            return torch.tensor([_mean_of_array(x.numpy()) for x in values_of_slices], dtype=torch.float64)
+            return torch.tensor([mean_of_defined(x) for x in values_of_slices], dtype=torch.float64)
         return torch.stack([torch.as_tensor(mean_of_defined(x)) for x in values_of_slices])
 
     def _precision_values(self, area: int) -> Tensor:
@@ -405,7 +414,7 @@ class CocoNumbers:
     def _group_precision(self, labels: Tensor) -> Tensor | float:
         """Return the mean precision of the categories with these labels: 0-d float64, -1 if there are none."""
         inside = torch.isin(self.labels, labels.to(self.labels.device))
-        return self._mean(self._precision_values(0), 0, lambda values: values[..., : len(self.labels)][..., inside])
+        return self._mean(self._precision_values(0), 0, inside)
 
     def _select_threshold(self, values: Tensor, threshold: float | None) -> Tensor:
         """Return the (T, ...) values of one IoU threshold, empty if it is unknown; all values for None."""
@@ -417,7 +426,7 @@ class CocoNumbers:
     def _mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor | float:
         """Return the mean recall over thresholds (or one) and categories, -1 if undefined."""
         recall = self._recall_values(area, self._last if limit is None else limit)
-        return self._mean(recall, area, lambda values: self._select_threshold(values, threshold))
+        return self._mean(self._select_threshold(recall, threshold), area)
 
     def summary(self, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """Return COCO's numbers by torchmetrics' names."""
@@ -465,15 +474,13 @@ class CocoNumbers:
 def mean_of_defined(values: Tensor) -> Tensor | float:
     """Return the mean of the values above -1; -1 if there are none. On CPU a float, in COCO's order of summation."""
     if values.is_cpu:
-        return _mean_of_array(values.numpy())
+        array = values.numpy()
+        return _mean_of_array(array[array > -1] if array.size and array.min() <= -1 else array)
     defined = values > -1
     count = defined.sum()
     return torch.where(count > 0, torch.where(defined, values, 0).sum() / count.clamp(min=1), -1.0)
 
 
 def _mean_of_array(values: Array) -> float:
-    """Return :func:`mean_of_defined` of an array."""
-    defined = values.reshape(-1)
-    if defined.size and np.minimum.reduce(defined) <= -1:
-        defined = defined[defined > -1]
-    return float(np.add.reduce(defined) / defined.size) if defined.size else -1.0  # faster than `mean`, same steps
+    """Return the mean of an array in COCO's order of summation; -1 without values."""
+    return float(np.add.reduce(values.reshape(-1)) / values.size) if values.size else -1.0  # as `mean`, but faster

@@ -55,11 +55,10 @@ class Spanned:
 
 def to_xywh(boxes: Tensor, box_format: str) -> Tensor:
     """Convert (N, 4) boxes of a format to float64 (x, y, width, height), in new memory, column by column."""
-    rows = boxes.new_empty((4, len(boxes)), dtype=segments.widest(boxes.device))
     if boxes.is_cpu and boxes.dtype != torch.bfloat16:  # NumPy has no bfloat16, but is three times faster
-        rows.numpy()[...] = boxes.numpy().T
+        rows = torch.from_numpy(np.array(boxes.numpy().T, np.float64, order="C"))
     else:
-        rows.copy_(boxes.t())
+        rows = boxes.new_empty((4, len(boxes)), dtype=segments.widest(boxes.device)).copy_(boxes.t())
     if box_format == "xyxy":
         rows[2:] -= rows[:2]
     elif box_format == "cxcywh":
