@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 import torch
-from scipy import stats
+from scipy import special, stats
 
 from tests.support import emulated
 from tests.support.tolerances import REORDERED, SINGLE
@@ -26,9 +26,9 @@ from torch_ap.inference import (
     groups,
     mean_interval,
 )
-from torch_ap.inference.groups import Groups, standard_error, without_each_group
+from torch_ap.inference.groups import Groups, degrees_of_freedom, quantile, standard_error, without_each_group
 from torch_ap.inference.random_ranking import random_average_precision
-from torch_ap.inference.record import logit, student_quantile
+from torch_ap.inference.record import logit
 
 ROUNDING = {"rtol": REORDERED, "atol": REORDERED}
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8)
@@ -54,13 +54,18 @@ def explicit_error(values):
     return math.sqrt((count - 1) / count * sum((float(x) - float(values.mean())) ** 2 for x in values))
 
 
-def explicit_df(target, ids):
-    """Return min(G, G of hits, G of misses) - 1 by counting."""
+def explicit_count(target, ids):
+    """Return K = min(G, G of hits, G of misses) by counting."""
     counts = [len(set(ids.tolist()))]
     for kind in (0, 1):
         sizes = [int(((ids == group) & (target == kind)).sum()) for group in torch.unique(ids)]
         counts.append(sum(sizes) ** 2 / sum(size**2 for size in sizes))
-    return min(counts) - 1
+    return min(counts)
+
+
+def explicit_df(count, groups):
+    """Return the degrees of freedom of K of G groups."""
+    return min(groups - 1, count * (count - 1) / 2)
 
 
 def ap(scores, target):
@@ -105,19 +110,20 @@ def test_interval_follows_from_explicit_deletion():
     scores, target, ids = draw(2, n=200, grouping=20)
     found = average_precision_interval(scores, target, groups=ids)
     error = explicit_error(explicit_values(scores, target, ids, ap))
-    quantile = student_quantile(0.95, torch.tensor(explicit_df(target, ids), dtype=torch.float64))
-    low, high = logit(ap(scores, target), torch.tensor(error, dtype=torch.float64), quantile)
+    count = explicit_count(target, ids)
+    factor = stats.t.ppf(0.975, explicit_df(count, len(set(ids.tolist())))) * math.sqrt(1 + 2 / count)
+    low, high = logit(ap(scores, target), torch.tensor(error, dtype=torch.float64), factor)
     expected = torch.stack([low.new_tensor(error), low, high])
     torch.testing.assert_close(torch.stack([found.standard_error, found.low, found.high]), expected, **ROUNDING)
     assert found.method == "jackknife"
     assert average_precision_interval(scores, target, groups=ids.tolist()) == found
 
 
-def test_groups_of_one_item_are_the_jackknife_of_items():
+def test_groups_of_one_item_have_the_error_of_the_jackknife_of_items():
     scores, target, _ = draw(3, n=80, distinct=30)
     found = average_precision_interval(scores, target, groups=torch.arange(80))
     expected = average_precision_interval(scores, target, method="jackknife")
-    assert found == expected or torch.allclose(found.low, expected.low, rtol=1e-12)  # rounding
+    torch.testing.assert_close(found.standard_error, expected.standard_error, **ROUNDING)
 
 
 def test_names_and_order_of_groups_do_not_matter():
@@ -259,7 +265,8 @@ def test_comparison_follows_from_the_values_without_each_group(method):
     other = scores + 20 * torch.rand(150, generator=torch.Generator().manual_seed(0))
     found = compare_rankings(scores, other, target, groups=ids, method=method)
     values = [explicit_values(x, target, ids, ap) for x in (scores, other)]
-    error, df = explicit_error(values[0] - values[1]), explicit_df(target, ids)
+    error, count = explicit_error(values[0] - values[1]), explicit_count(target, ids)
+    df = explicit_df(count, len(values[0])) if method != "influence" else count - 1
     tolerance = {"rel": 1e-9} if method != "influence" else {"rel": 0.1}
     assert float(found.standard_error) == pytest.approx(error, **tolerance)
     a, b = float(ap(scores, target)), float(ap(other, target))
@@ -267,11 +274,43 @@ def test_comparison_follows_from_the_values_without_each_group(method):
     if method == "logit":
         a, b = share * a, share * b
         slopes = [share / (x * (1 - x)) for x in (a, b)]
-        error = explicit_error(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
+        error = explicit_error(slopes[0] * values[0] - slopes[1] * values[1])
         a, b = (math.log(x / (1 - x)) for x in (a, b))
     p = 2 * stats.t.sf(abs(a - b) / error, df)
     # solved, or two estimators of one error
     assert float(found.p_value) == pytest.approx(p, rel=1e-9 if method != "influence" else 0.3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_interval_of_the_logits_follows_from_explicit_deletion(seed):
+    """Method of variance estimates recovery; the interval contains 0 if the test does not reject."""
+    ids = torch.arange(60) // 10
+    generator = torch.Generator().manual_seed(seed)
+    target = (torch.rand(60, generator=generator) < 0.4).long()
+    scores = [torch.randn(60, generator=generator) + shift * target for shift in (1.2, 0.6)]
+    with pytest.warns(UserWarning, match="6 groups"):
+        found = compare_rankings(*scores, target, groups=ids, confidence_level=0.7)
+    df = explicit_df(explicit_count(target, ids), 6)
+    share, quantile = (df + 1) / (df + 2), stats.t.ppf(0.85, df)
+    aps = [share * float(ap(x, target)) for x in scores]
+    logits = [
+        share * explicit_values(x, target, ids, ap) / (value * (1 - value))
+        for x, value in zip(scores, aps, strict=True)
+    ]
+    own, both = [explicit_error(x) for x in logits], explicit_error(logits[0] - logits[1])
+    correlation = (own[0] ** 2 + own[1] ** 2 - both**2) / (2 * own[0] * own[1])
+    below, above = (
+        [abs(float(special.expit(special.logit(x) + sign * quantile * e)) - x) for x, e in zip(aps, own, strict=True)]
+        for sign in (-1, 1)
+    )
+    low, high = (
+        aps[0] - aps[1] + sign * math.sqrt(x**2 + y**2 - 2 * correlation * x * y)
+        for sign, x, y in ((-1, below[0], above[1]), (1, above[0], below[1]))
+    )
+    low, high = min(low, float(found.difference)), max(high, float(found.difference))
+    if found.p_value > 0.3:
+        low, high = min(low, 0), max(high, 0)
+    assert [float(found.low), float(found.high)] == pytest.approx([low, high])
 
 
 def test_comparison_of_equal_systems_and_of_few_groups():
@@ -504,7 +543,7 @@ def test_chance_in_the_population_of_groups():
     t = float(torch.logit(found.estimate) - torch.logit(found.chance_level)) / explicit_error(torch.stack(lifts))
     assert found.method == "jackknife"
     # finite differences or roots
-    assert float(found.p_value) == pytest.approx(stats.t.sf(t, explicit_df(target, ids)), rel=1e-9)
+    assert float(found.p_value) == pytest.approx(stats.t.sf(t, explicit_count(target, ids) - 1), rel=1e-9)
     assert chance_test(scores, target, groups=[0] * 150).p_value.isnan()
 
 
@@ -525,3 +564,25 @@ def test_chance_within_groups():
     for wrong in ({"method": "exact", "groups": ids}, {"method": "jackknife"}):
         with pytest.raises(ValueError, match="`method`"):
             chance_test(scores, target, **wrong)
+
+
+@pytest.mark.parametrize("hits", [[9, 9, 9, 1, 1, 1], [6, 6, 6, 6, 6, 6], [30, 1, 1, 1, 1, 1], [1, 0, 0, 0, 0, 0]])
+def test_degrees_of_freedom_are_limited_by_few_large_groups(hits):
+    """Between those of K equal groups and of G; below 1 with fewer than two effective groups."""
+    ids = torch.arange(6).repeat_interleave(60)
+    target = torch.cat([torch.arange(60) < count for count in hits])
+    own = Groups.from_ids(ids)
+    count = own.effective_count(own.hits(target))
+    assert count == pytest.approx(explicit_count(target.long(), ids))
+    for method, df in (("jackknife", explicit_df(count, 6)), ("influence", count - 1)):
+        assert degrees_of_freedom(count, 6, method) == pytest.approx(df)
+        assert (df >= 1) == (count >= 2)
+    assert quantile(0.9, torch.tensor([count]), 6, "jackknife").isnan() == (count < 2)
+
+
+@pytest.mark.parametrize("large", range(2, 12))
+def test_few_equal_groups_beside_empty_ones_keep_the_size_of_the_docs(large):
+    """The squared error of K equal groups is K / (K - 1) times the variance, with K - 1 degrees of freedom."""
+    df = degrees_of_freedom(large, 10**6, "jackknife")
+    for level, most in ((0.05, 0.0675), (0.01, 0.0245)):
+        assert 2 * stats.t.sf(stats.t.isf(level / 2, df) * math.sqrt(large / (large - 1)), large - 1) < most

@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from tests.inference.test_average_precision_at_k import ranked
 from tests.inference.test_comparison_at_k import MEASURES, pair, weighted_value
-from tests.inference.test_groups import explicit_df, explicit_error
+from tests.inference.test_groups import explicit_count, explicit_error
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap import BinaryAveragePrecision, Convention
@@ -75,10 +75,10 @@ def test_tied_scores_and_blocks_of_groups(dtype, monkeypatch):
         torch.testing.assert_close(values_without_groups_at_k(*arguments), torch.cat(wanted))
 
 
-def explicit_df_at_k(scores, target, ids, k):
-    """Return the degrees of freedom, with the effective number of groups in the top k among the numbers."""
+def explicit_count_at_k(scores, target, ids, k):
+    """Return the effective number of groups, with that in the top k among the numbers."""
     sizes = ids[scores >= scores.sort(descending=True).values[k - 1]].bincount().tolist()
-    return min(explicit_df(target, ids), sum(sizes) ** 2 / sum(size**2 for size in sizes) - 1)
+    return min(explicit_count(target, ids), sum(sizes) ** 2 / sum(size**2 for size in sizes))
 
 
 @each("options", MEASURES)
@@ -90,7 +90,7 @@ def test_interval_follows_from_explicit_deletion(options):
     found = interval(scores, target, 60, **own, groups=ids)
     error = explicit_error(explicit_values(scores, target, ids, 60, **options))
     value = float(interval(scores, target, 60, **own).estimate)
-    half = stats.t.ppf(0.975, explicit_df_at_k(scores, target, ids, 60)) * error / (value * (1 - value))
+    half = stats.t.ppf(0.975, explicit_count_at_k(scores, target, ids, 60) - 1) * error / (value * (1 - value))
     ends = special.expit(special.logit(value) + np.array([-half, half]))
     assert [float(found.low), float(found.high)] == pytest.approx(list(ends))
     assert float(found.standard_error) == pytest.approx(error)
@@ -190,8 +190,8 @@ def test_comparison_follows_from_explicit_deletion(options):
     found = compare_rankings_at_k(a, b, target, 60, groups=ids, **options)
     values = [explicit_values(x, target, ids, 60, **options) for x in (a, b)]
     assert float(found.standard_error) == pytest.approx(explicit_error(values[0] - values[1]))
-    df = min(explicit_df_at_k(x, target, ids, 60) for x in (a, b))
-    share = (df + 1) / (df + 2)
+    count = min(explicit_count_at_k(x, target, ids, 60) for x in (a, b))
+    df, share = count - 1, count / (count + 1)
     shrunken = [share * float(x) for x in (found.value_a, found.value_b)]
     slopes = [share / (x * (1 - x)) for x in shrunken]
     error = explicit_error(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
@@ -221,7 +221,7 @@ def test_chance_test_follows_from_explicit_deletion(denominator):
     values = explicit_values(scores, target, ids, 31, denominator=denominator)
     rows = [target[ids != group] for group in torch.unique(ids)]
     chances = [chance_at_share(len(x), int(x.sum()), 31 / 90, denominator) for x in rows]
-    df = explicit_df_at_k(scores, target, ids, 31)
+    df = explicit_count_at_k(scores, target, ids, 31) - 1
     share = (df + 1) / (df + 2)
     ap, expected = (share * float(x) for x in (found.estimate, found.chance_level))
     slopes = [share / (x * (1 - x)) for x in (ap, expected)]
@@ -255,7 +255,7 @@ def test_chance_test_with_expected_ties_follows_from_explicit_deletion(denominat
     chances = [chance_at_share(int(x.sum()), int(target[x].sum()), 31 / 90, denominator) for x in rows]
     top = scores >= scores.topk(31).values[-1]
     counts = torch.bincount(ids[top], minlength=15).double()
-    df = min(explicit_df(target, ids), float(counts.sum() ** 2 / counts.square().sum()) - 1)
+    df = min(explicit_count(target, ids), float(counts.sum() ** 2 / counts.square().sum())) - 1
     share = (df + 1) / (df + 2)
     ap, expected = (share * float(x) for x in (found.estimate, found.chance_level))
     slopes = [share / (x * (1 - x)) for x in (ap, expected)]

@@ -269,7 +269,7 @@ class ItemSample(Sample):
         value = float(self.settings.value(self.curve, torch.float64, warn=False))
         if self.batch.groups is not None:
             without = grouped.values_without_groups(self.settings, self.curve, self.batch, grouped.DEFAULT)
-            values, df = without.values.reshape(-1), float(without.df)
+            values, df = without.values.reshape(-1), float(without.effective) - 1
             note = grouped.few_groups_reason(without.hit_groups)
             return jackknife_contributions(value, values, df, df + 1 if single else None, note)
         if single:

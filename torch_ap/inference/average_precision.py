@@ -117,7 +117,7 @@ def average_precision_interval(
     With ``groups``, items of a group may depend on each other, and the groups were drawn independently. SE and degrees
     of freedom then are those of :mod:`torch_ap.inference.groups`, by default the delete-one-group jackknife up to 500
     groups, and the influence functions summed per group beyond. For 10 to 200 groups of equal and of geometric sizes,
-    with random effects on scores and on the share of hits, the jackknife covered .921 to .964 at 95%, the influence
+    with random effects on scores and on the share of hits, the jackknife covered .939 to .961 at 95%, the influence
     functions .901 to .948, and intervals of independent items .396 to .925.
 
     "dirichlet" draws random weights of all items, and of pseudo-items beyond the ends of the ranking: see
@@ -297,7 +297,7 @@ def _sequential_intervals(
     if has_groups:
         without = _values_without_groups(settings, curve, validated, options)
         estimate, error = settings.convention(curve), grouped.standard_error(without.values)
-        df, note = without.df, grouped.few_groups_reason(without.hit_groups)
+        df, note = without.effective - 1, grouped.few_groups_reason(without.hit_groups)
     else:
         single = curve_interval(curve, settings.convention, options)
         estimate, error, df = single.estimate, single.standard_error, degrees_of_freedom(curve)
@@ -357,14 +357,15 @@ def _grouped_interval(
     """Return the interval of rankings, or of their average, from the values without each group."""
     options, level = replace(options, method=without.method), options.confidence_level
     estimate = settings.value(curve, without.values.dtype, warn=False)
-    error, quantile = grouped.standard_error(without.values), record.student_quantile(level, without.df)
+    error, df = grouped.standard_error(without.values), without.effective - 1
     if not _is_mean(settings):
         estimate = settings.convention(curve)
-        low, high = record.logit(estimate, error, quantile)
-        interval = resolve_edge_cases(Interval(estimate, low, high, error, **options.fields), curve, without.df)
+        factor = grouped.quantile(level, without.effective, without.values.shape[-1], without.method)
+        low, high = record.logit(estimate, error, factor)
+        interval = resolve_edge_cases(Interval(estimate, low, high, error, **options.fields), curve, df)
         interval = first_interval(interval) if settings.inputs.width is None or settings.averages else interval
     else:
-        corrects = options.method == "jackknife"
+        corrects, quantile = options.method == "jackknife", record.student_quantile(level, df)
         if corrects:
             bias = (len(without.values) - 1) * (without.values.mean() - estimate)
             error = torch.sqrt(error.square() + bias.square() / 4)
@@ -373,7 +374,7 @@ def _grouped_interval(
             bias = influence.jackknife_of_changes(changes, _strata(settings, validated, "iid"))[1]
         low, high = record.logit(_corrected(estimate, bias) if corrects else estimate, error, quantile)
         low, high = (torch.where(estimate == 1, torch.nan, x) for x in (low, high))
-        reason = FEW_GROUPS if bool(without.df < 1) else _average_reason(options, estimate, (low, high), bias, error)
+        reason = FEW_GROUPS if bool(df < 1) else _average_reason(options, estimate, (low, high), bias, error)
         interval = Interval(
             estimate, low, high, error, **options.fields, reason=reason, bias=bias if corrects else None
         )

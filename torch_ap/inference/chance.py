@@ -156,7 +156,7 @@ def chance_test(
     200 groups). Two other tests remain:
 
     - "jackknife", the default: whether AP is above chance in the population of groups. t = (logit(AP) - logit(E)) / SE,
-      with SE by the values without each group and the degrees of freedom of :mod:`torch_ap.inference.groups`,
+      with SE by the values without each group and K - 1 degrees of freedom, see :mod:`torch_ap.inference.groups`,
       one-sided. Skill within groups and skill between groups both count.
     - "permutation": labels are permuted within each group, so that p is exact if labels are exchangeable within groups.
       Only skill within groups counts: p = 1 if all items of each group have the same label.
@@ -257,7 +257,7 @@ def _grouped_p_value(scores: Tensor, relevant: Tensor, groups: Groups, ap: float
     from scipy.special import stdtr
 
     curve, hits = builders.from_scores(scores, relevant), groups.hits(relevant)
-    df = groups.degrees_of_freedom(hits)
+    df = groups.effective_count(hits) - 1
     if df < 1:
         return math.nan, grouped.NO_SPREAD
     left = torch.stack([len(relevant) - groups.sizes, hits.sum() - hits], 1).long().tolist()

@@ -54,6 +54,7 @@ class PairedItems:
     ) -> None:
         self.curves, self.relevant, self.design = curves, relevant, options.design
         self.df = float(min(int(relevant.sum()), len(relevant) - int(relevant.sum())) - 1)
+        self.is_scaled = True
         self.m, self.n = int(curves[0].m), len(relevant)
         self.by_influence = not options.method.startswith("jackknife")
         self.contributions: list[Tensor] = []
@@ -84,13 +85,17 @@ class PairedGroups:
         values: (G,) values of each system without each group.
         groups: the groups of the items.
         relevant: (N,) bool.
-        most_df: the largest degrees of freedom.
+        method: "jackknife" or "influence".
+        most: the largest effective number of groups.
     """
 
-    def __init__(self, values: Sequence[Tensor], groups: Groups, relevant: Tensor, most_df: float = math.inf) -> None:
+    def __init__(
+        self, values: Sequence[Tensor], groups: Groups, relevant: Tensor, method: str, most: float = math.inf
+    ) -> None:
         hits = groups.hits(relevant)
         self.values, self.hit_groups = values, (hits > 0).sum()
-        self.df = min(groups.degrees_of_freedom(hits), most_df)
+        self.df = grouped.degrees_of_freedom(min(groups.effective_count(hits), most), groups.count, method)
+        self.is_scaled = method == "influence"
 
     @property
     def reason(self) -> str:
@@ -104,16 +109,16 @@ class PairedGroups:
 
 
 def logit_test(
-    values: tuple[float, float], items: PairedItems | PairedGroups, count: float, confidence_level: float
+    values: tuple[float, float], items: PairedItems | PairedGroups, confidence_level: float
 ) -> tuple[float, float, float]:
-    """Return the interval of the difference and the p-value from the logits of count / (count + 1) * AP.
+    """Return the interval of the difference and the p-value from the logits of k / (k + 1) * AP, with k = df + 1.
 
     The interval combines the intervals of the two logits, transformed back, by the method of variance estimates
     recovery (Zou & Donner 2008). All are NaN if the difference of the logits has a standard error of 0.
     """
-    share = count / (count + 1)
-    # without sqrt(share), the test rejects too often with few hits (benchmarks.coverage)
-    scale = 1 / math.sqrt(share)
+    share = (items.df + 1) / (items.df + 2)
+    # without sqrt(share), the test rejects too often with few hits; the error of a jackknife of groups is large enough
+    scale = 1 / math.sqrt(share) if items.is_scaled else 1.0
     a, b = (share * value for value in values)
     slopes = share / (a * (1 - a)), share / (b * (1 - b))
     error, error_a, error_b = (
@@ -121,7 +126,7 @@ def logit_test(
     )
     if not error > 0:
         return (math.nan,) * 3
-    quantile = student_quantile(confidence_level, number(float(count - 1)))
+    quantile = student_quantile(confidence_level, number(items.df))
     shrunken = torch.tensor([a, b], dtype=torch.float64)
     errors = torch.tensor([error_a, error_b], dtype=torch.float64) * shrunken * (1 - shrunken)
     low, high = logit(shrunken, errors, quantile)
@@ -135,7 +140,10 @@ def logit_test(
     difference = values[0] - values[1]  # a - b is smaller, which matters for few hits
     ends = a - b - combine(below[0], above[1]), a - b + combine(above[0], below[1])
     gap = math.log(a / (1 - a)) - math.log(b / (1 - b))
-    return min(ends[0], difference), max(ends[1], difference), student_tail(abs(gap) / error, count - 1)
+    p, least, most = student_tail(abs(gap) / error, items.df), min(ends[0], difference), max(ends[1], difference)
+    if not items.is_scaled and p > 1 - confidence_level:  # with few groups, up to 5% of the intervals exclude 0
+        least, most = min(least, 0.0), max(most, 0.0)
+    return least, most, p
 
 
 def scaled_deviations(values: Tensor, relevant: Tensor) -> Tensor:
@@ -292,7 +300,7 @@ def _compare_grouped_averages(
         grouped.values_without_groups(settings, curve, batch, options.method)
         for curve, batch in zip(curves, batches, strict=True)
     ]
-    df = float(systems[0].df.min())
+    df = float(systems[0].effective.min()) - 1
     error = float(grouped.standard_error((systems[0].values - systems[1].values).flatten())) if df >= 1 else math.nan
     reason = grouped.few_groups_reason(systems[0].hit_groups) if df >= 1 else grouped.NO_SPREAD
     options = replace(options, method=systems[0].method)
@@ -380,10 +388,11 @@ def compare_rankings(
             misses were fixed).
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
             items. Requires ``design="iid"`` and method "logit", "jackknife" or "influence". The differences without
-            each group replace the differences of items, and k is ``min(G, G_+, G_-)``, see
-            :mod:`torch_ap.inference.groups`. "logit" uses the delete-one-group values up to 500 groups, the linearized
-            values beyond. For 10 to 200 groups it rejected .008 to .050 at 5%, "jackknife" .010 to .058, "influence"
-            .038 to .077, and tests of independent items .055 to .460 (400 repetitions).
+            each group replace the differences of items, with the degrees of freedom k - 1 of
+            :mod:`torch_ap.inference.groups`. "logit" uses the delete-one-group values up to 500 groups, without the
+            factor sqrt(k / (k + 1)) of t, and the linearized values beyond. Its interval contains 0 if p is above
+            1 - ``confidence_level``. For 10 to 200 groups, "logit" and "jackknife" rejected .035 to .059 at 5%,
+            "influence" .044 to .070, and tests of independent items .059 to .441 (``benchmarks.coverage``).
         weights: must be None, because the formulas count items.
         n_resamples: number of bootstrap resamples, or of permutations; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
@@ -453,9 +462,8 @@ def compare_curves(
     if groups is None:
         items = PairedItems(curves, scores, relevant, options)
     else:
-        own = Groups.from_ids(groups)
-        items = PairedGroups(_values_without_groups(curves, scores, relevant, own, options), own, relevant)
-    count, error = items.df + 1, items.standard_error()
+        items = _without_groups(curves, scores, relevant, Groups.from_ids(groups), options)
+    error = items.standard_error()
     df = math.inf if method.endswith("-z") else items.df
     reason = _reason(hits, error)
     if isinstance(items, PairedGroups) and hits:
@@ -464,7 +472,7 @@ def compare_curves(
     if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
         return comparison
     if method in ("logit", "permutation") and error > 0:
-        low, high, p = logit_test((value_a, value_b), items, count, options.confidence_level)
+        low, high, p = logit_test((value_a, value_b), items, options.confidence_level)
         best = max(value_a, value_b)
         is_narrow = best > _HIGH_AP and hits * (1 - best) < _FEW_MISSES
         note = "few misses are above the hits of a system: the interval may be too narrow" if is_narrow else ""
@@ -478,19 +486,20 @@ def compare_curves(
     return replace(comparison, p_value=number(p), reason=reason)
 
 
-def _values_without_groups(
+def _without_groups(
     curves: Sequence[HitCurve],
     scores: tuple[Tensor, Tensor],
     relevant: Tensor,
     groups: Groups,
     options: InferenceSettings,
-) -> list[Tensor]:
-    """Return the AP of each system without each group, (G,)."""
+) -> PairedGroups:
+    """Return the AP of each system without each group."""
     grouped.check_design(options.design)
     method = grouped.resolve_method(options.method, groups, GROUP_METHODS)
-    method = grouped.DEFAULT if method == "logit" else method
+    method = grouped.resolve_method(grouped.DEFAULT, groups) if method == "logit" else method
     systems = zip(curves, scores, strict=True)
-    return [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
+    values = [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
+    return PairedGroups(values, groups, relevant, method)
 
 
 def _bootstrap(

@@ -37,7 +37,7 @@ from torch_ap.inference.average_precision_at_k import few_hits_reason
 from torch_ap.inference.comparison import PairedGroups, logit_test, ranks_of_hits, swapped_on_cpu
 from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.groups import validate_groups
-from torch_ap.inference.groups_at_k import combined_groups, degrees_of_freedom_in_top, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import combined_groups, effective_count_in_top, values_without_groups_at_k
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, number
 from torch_ap.inference.resampling import Resampling, group_items
 
@@ -229,14 +229,15 @@ def _compare_in_groups(
     groups, level = combined_groups(ids), options.confidence_level
     systems = zip(curves, scores, strict=True)
     without = [values_without_groups_at_k(*x, relevant, groups, options.k, options.values) for x in systems]
-    most_df = min(degrees_of_freedom_in_top(groups, x, options.k) for x in scores)
-    pair = PairedGroups(without, groups, relevant, most_df)
+    most = min(effective_count_in_top(groups, x, options.k) for x in scores)
+    # the cautious degrees of freedom of linearized values, whose size is measured (benchmarks.coverage)
+    pair = PairedGroups(without, groups, relevant, "influence", most)
     settings: dict[str, Any] = {"confidence_level": level, "method": options.method, "design": "iid"}
     comparison = comparison_from_error(*values, pair.standard_error(), df=pair.df, reason=pair.reason, **settings)
     if not comparison.p_value < 1:  # also NaN
         return comparison
     if min(values) > 0:  # a value of 0 has no logit
-        low, high, p = logit_test(values, pair, pair.df + 1, level)
+        low, high, p = logit_test(values, pair, level)
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
     few = few_hits_reason(curves, options.k) if options.measure == "average_precision" else ""
     return replace(comparison, reason="; ".join(filter(None, [comparison.reason, few])))

@@ -81,10 +81,10 @@ def group_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, group
         groups: the groups.
     """
     hits = groups.hits(relevant)
-    df = groups.degrees_of_freedom(hits)
+    effective = groups.effective_count(hits)
     without = without_each_group(curve, scores, relevant, groups)
     note = grouped.few_groups_reason((hits > 0).sum())
-    return jackknife_contributions(float(average_precision(curve)), without, df, df + 1, note)
+    return jackknife_contributions(float(average_precision(curve)), without, effective - 1, effective, note)
 
 
 def query_contributions(

@@ -87,7 +87,7 @@ def grouped_interval_at_k(
     groups = combined_groups(ids)
     values = values_without_groups_at_k(curve, scores, relevant, groups, k, measure)
     hits = groups.hits(relevant)
-    df = hits.new_tensor([min(groups.degrees_of_freedom(hits), degrees_of_freedom_in_top(groups, scores, k))])
+    df = hits.new_tensor([min(groups.effective_count(hits), effective_count_in_top(groups, scores, k)) - 1])
     estimate = estimate[None]
     error = torch.where(estimate < 1, standard_error(values), 0)
     low, high = record.logit(estimate, error, record.student_quantile(confidence_level, df))
@@ -102,9 +102,9 @@ def grouped_interval_at_k(
     return replace(interval, reason="; ".join(filter(None, [interval.reason, few_groups_reason((hits > 0).sum())])))
 
 
-def degrees_of_freedom_in_top(groups: Groups, scores: Tensor, k: int) -> float:
-    """Return G_k - 1, with G_k the effective number of groups of the (N,) items whose scores reach rank k."""
-    return effective_number(groups.hits(scores >= scores.topk(k).values[-1])) - 1
+def effective_count_in_top(groups: Groups, scores: Tensor, k: int) -> float:
+    """Return G_k, the effective number of groups of the (N,) items whose scores reach rank k."""
+    return effective_number(groups.hits(scores >= scores.topk(k).values[-1]))
 
 
 def combined_groups(ids: Tensor) -> Groups:

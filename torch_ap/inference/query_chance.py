@@ -46,7 +46,7 @@ from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.comparison import PairedGroups, logit_test
 from torch_ap.inference.groups import Groups, validate_groups
-from torch_ap.inference.groups_at_k import combined_groups, degrees_of_freedom_in_top, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import combined_groups, effective_count_in_top, values_without_groups_at_k
 from torch_ap.inference.queries import compare_per_query
 from torch_ap.inference.record import SAME_VALUE
 from torch_ap.inference.resampling import Resampling, curve_from_counts
@@ -178,12 +178,13 @@ def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, 
     misses = n - groups.sizes - m
     alike = curve_from_counts(torch.stack([m, none], 1), torch.stack([none, none, misses], 1))
     values = [without, average_precision_in_top_share(alike, k / n, measure.denominator, "expected")]
-    pair = PairedGroups(values, groups, relevant, degrees_of_freedom_in_top(groups, scores, k))
+    # the cautious degrees of freedom of linearized values, whose size is measured (benchmarks.coverage)
+    pair = PairedGroups(values, groups, relevant, "influence", effective_count_in_top(groups, scores, k))
     p, reason = 1.0, pair.reason
     if pair.df < 1:
         p = math.nan
     elif value > 0:  # a value of 0 has no logit
-        two_sided = logit_test((value, mean), pair, pair.df + 1, _ANY_LEVEL)[2]
+        two_sided = logit_test((value, mean), pair, _ANY_LEVEL)[2]
         p = two_sided / 2 if value > mean else 1 - two_sided / 2
         reason = reason or (_NO_P_VALUE if math.isnan(p) else "")
     deviation = math.sqrt(variance)

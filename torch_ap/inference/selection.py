@@ -291,7 +291,7 @@ def best_of(
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" (the number of hits is random) or "stratified" (the numbers of hits and misses were fixed).
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
-            items. Errors and degrees of freedom are those of :mod:`torch_ap.inference.groups`. Requires
+            items. Errors are those of :mod:`torch_ap.inference.groups`, with K - 1 degrees of freedom. Requires
             ``design="iid"``. With fewer than 10 groups with hits, a warning is raised.
         reference: index or name of the system with which the p-values compare the others, such as the model in use;
             None for the p-values of all pairs.

@@ -250,9 +250,9 @@ def group_interval(
 ) -> Interval:
     """Return a confidence interval of mean AP by the delete-one-group jackknife, on the logit scale.
 
-    The images of a group, such as a video, may depend on each other. SE and degrees of freedom are those of
-    :mod:`torch_ap.inference.groups`, with ground truths in place of hits. ``benchmarks.coverage`` measures them for
-    items in groups, not for images in groups.
+    The images of a group, such as a video, may depend on each other. SE is that of :mod:`torch_ap.inference.groups`,
+    with ground truths in place of hits, and t has K - 1 degrees of freedom. ``benchmarks.coverage`` measures intervals
+    of items in groups, not of images in groups.
 
     Args:
         ranked: as for :func:`image_interval`.
