@@ -484,7 +484,8 @@ def test_invalid_clusters_raise(files, run_command):
     assert "--cluster has no meaning without --interval, --compare, --fail-below or --best" in message()
     assert "--cluster has no meaning with --report" in message("--interval", "--report", "x.html")
     assert "--cluster has no meaning with --operating-points" in message("--interval", "--operating-points")
-    assert "--simultaneous has no meaning without --interval" in message("--simultaneous")
+    alone = run_command("coco", "truth.json", "a.json", "--simultaneous", status=2)
+    assert "--simultaneous has no meaning without --interval" in alone
     assert "--simultaneous needs --interval and --per-class" in message("--interval", "--simultaneous")
     words = ("--interval", "--simultaneous", "--per-class", "--report", "x.html")
     assert "--simultaneous has no meaning with --report" in message(*words)

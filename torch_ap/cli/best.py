@@ -5,18 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch_ap.cli.notes import file_name, to_option_names
-from torch_ap.cli.options import option_of
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number, reason_lines
 from torch_ap.inference import BestSystem
 
 _NUMBERS = ("value", "corrected", "optimism", "low", "high")
-
-
-def check_options(args: argparse.Namespace, names: Sequence[str], option: str = "--best") -> None:
-    """Raise ValueError for an option that cannot be combined with ``option``."""
-    for name in names:
-        if getattr(args, name) not in (None, False):
-            raise ValueError(f"{option_of(name)} has no meaning with {option}")
 
 
 class BestReport(Report):

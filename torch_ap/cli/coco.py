@@ -14,7 +14,7 @@ from torch_ap.cli.detectors import Paths, Result, best_of_lists, evaluate, evalu
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
-from torch_ap.cli.options import option_of
+from torch_ap.cli.options import exclude_options, option_of
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, number
 from torch_ap.core.base.class_names import ClassNames, label_names
@@ -38,9 +38,9 @@ def run(args: argparse.Namespace) -> int:
     annotations = _read_annotations(args)
     images = _ids_of(args.img_ids, annotations.images, "--img-ids", args.annotations)
     categories = _ids_of(args.cat_ids, annotations.class_names, "--cat-ids", args.annotations)
-    for option in ("per_class", "errors", "suspicious_labels", "operating_points") if args.no_cats else ():
-        if getattr(args, option):
-            raise ValueError(f"{option_of(option)} has no meaning with --no-cats, which has one category")
+    if args.no_cats:
+        several = ("per_class", "errors", "suspicious_labels", "operating_points")
+        exclude_options(args, several, "with --no-cats, which has one category")
 
     def read(path: str) -> CocoData:
         data = read_results(annotations, path)
@@ -67,9 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise ValueError for options that cannot be combined."""
-    for option in ("areas", "max_detections", "no_cats"):
-        if args.convention is not None and getattr(args, option):
-            raise ValueError(f"{option_of(option)} has no meaning with --convention")
+    if args.convention is not None:
+        exclude_options(args, ("areas", "max_detections", "no_cats"), "with --convention")
     if args.sigmas is not None and args.iou_type != "keypoints":
         raise ValueError("--sigmas has no meaning without --iou-type keypoints")
 

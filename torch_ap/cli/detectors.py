@@ -8,10 +8,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from torch_ap.cli.best import BestReport, check_options
+from torch_ap.cli.best import BestReport
 from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, is_same_file, note, unique_suffix
-from torch_ap.cli.options import option_of
+from torch_ap.cli.options import exclude_options, option_of
 from torch_ap.cli.progress import announced, resampling_options
 from torch_ap.core.base.messages import short_repr, suggest_id
 from torch_ap.core.base.options import settings_from
@@ -88,7 +88,7 @@ class Paths:
         if repeated is not None:
             raise ValueError(f"{repeated}: is listed twice")
         if args.best:
-            check_options(args, _WITHOUT_BEST)
+            exclude_options(args, _WITHOUT_BEST, "with --best")
             if len(paths) < 2:
                 raise ValueError("--best takes at least two lists of detections")
         baseline, listed = args.compare, list(paths)

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from torch_ap.cli.notes import save_picture
-from torch_ap.cli.options import option_of
+from torch_ap.cli.options import exclude_options, option_of
 from torch_ap.cli.tables import Part, Report, Table, number
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns import tables
@@ -41,9 +41,7 @@ def _explanation(args: argparse.Namespace) -> Explanation:
         return explain(columns.preds, columns.target, **how)
     if len(args.data) > 2:
         raise ValueError(f"DATA must be one table, or two files, got {len(args.data)}")
-    for name in ("preds", "target"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"{option_of(name)} has no meaning with two files")
+    exclude_options(args, ("preds", "target"), "with two files")
     first, second = args.data
     if first.endswith(_JSON):
         data = read_coco(first, second)

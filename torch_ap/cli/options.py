@@ -7,7 +7,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from torch_ap.cli.notes import emit, note
@@ -165,6 +165,13 @@ def fill_in_defaults(args: argparse.Namespace) -> argparse.Namespace:
 def option_of(name: str) -> str:
     """Return the option of an attribute, as ``--n-resamples``."""
     return f"--{name.replace('_', '-')}"
+
+
+def exclude_options(args: argparse.Namespace, names: Iterable[str], condition: str) -> None:
+    """Raise ValueError for options that have no meaning under a condition, as "with --best"."""
+    for name in names:
+        if getattr(args, name) not in (None, False):
+            raise ValueError(f"{option_of(name)} has no meaning {condition}")
 
 
 def _join_options(names: Sequence[str], word: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli.notes import note
-from torch_ap.cli.options import option_of
+from torch_ap.cli.options import exclude_options, option_of
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.table_options import LABELS
 from torch_ap.core.base.messages import short_repr
@@ -25,6 +25,15 @@ ALL = "all"  # name of the mean in a table of values
 _WITHOUT_LABELS = (
     "baseline", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
     "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous",
+)  # fmt: skip
+
+_OTHER_SAMPLES = ("prevalence", "sampling_weights")
+_WITHOUT_BEST = (
+    "bins", "per_class", "per_group", "interval", "normalization", "fail_below", "fail_if_worse", *_OTHER_SAMPLES,
+)  # fmt: skip
+_OF_ONE_RANKING = (
+    "simultaneous", "first_look", "weights", *_OTHER_SAMPLES, "per_class", "normalization", "suspicious_labels",
+    *LABELS[1:],
 )  # fmt: skip
 
 
@@ -126,28 +135,22 @@ def _check_options(args: argparse.Namespace) -> None:
             ("report", "prevalence", "sampling_weights", "cluster", "suspicious_labels"),
             "with --bins, which stores counts",
         ),
-        (args.best, ("bins", "per_class", "per_group", "interval", "normalization"), "with --best"),
+        (args.best, _WITHOUT_BEST, "with --best"),
         (args.best or weights_column(args) is not None, ("suspicious_labels",), "with --best or weights"),
-        (args.best, ("fail_below", "fail_if_worse", "prevalence", "sampling_weights"), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best or --bins"),
-        (grouped, ("simultaneous", "first_look"), "with --group"),
-        (args.weights is not None, ("simultaneous", "first_look"), "with --weights"),
-        (args.first_look is not None, ("simultaneous", "baseline"), "with --first-look"),
-        (args.cluster is not None, ("prevalence", "sampling_weights"), "with --cluster"),
-        (args.first_look is not None, ("prevalence", "sampling_weights"), "with --first-look"),
+        (args.weights is not None, ("simultaneous", "first_look", "sampling_weights"), "with --weights"),
+        (args.first_look is not None, ("simultaneous", "baseline", *_OTHER_SAMPLES), "with --first-look"),
+        (args.cluster is not None, _OTHER_SAMPLES, "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
-        (grouped, ("weights", "sampling_weights", "prevalence", "per_class", "normalization"), "with --group"),
-        (grouped, ("suspicious_labels", "false_positive_rate", "false_negative_rate"), "with --group"),
-        (args.weights is not None, ("sampling_weights",), "with --weights"),
+        (grouped, _OF_ONE_RANKING, "with --group"),
         (args.bins is not None or args.exact or args.best, ("chance_test", *LABELS), "with --bins, --exact or --best"),
-        (args.judge is not None, ("false_positive_rate", "false_negative_rate"), "with --judge"),
+        (args.judge is not None, LABELS[1:], "with --judge"),
         (any(getattr(args, x) is not None for x in LABELS), _WITHOUT_LABELS, "with --judge and --false-..."),
-        (args.report is not None, ("prevalence", "sampling_weights", "first_look"), "with --report"),
+        (args.report is not None, ("first_look", *_OTHER_SAMPLES), "with --report"),
     ):
-        for name in names if is_excluded else ():
-            if getattr(args, name) not in (None, False):
-                raise ValueError(f"{option_of(name)} has no meaning {condition}")
+        if is_excluded:
+            exclude_options(args, names, condition)
     if args.best:
         _check_systems(args)
     elif len(args.preds) > 1:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from torch_ap.cli import compare_runs, gates
-from torch_ap.cli.best import check_options
 from torch_ap.cli.compare_runs import Settings, best_of_runs
 from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.judged_metrics import CHANCE_NUMBERS, ENDS, chance_test_of, evaluate, has_chance_test, interval_of
 from torch_ap.cli.notes import is_same_file, note, unique_suffix
+from torch_ap.cli.options import exclude_options
 from torch_ap.cli.progress import Bar, announced, resampling_options
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
@@ -48,11 +48,11 @@ def run(args: argparse.Namespace) -> int:
     if args.compare and len(args.runs) < 2:
         raise ValueError("--compare takes at least two different runs")
     if args.best:
-        check_options(args, _OTHER_OUTPUTS)
+        exclude_options(args, _OTHER_OUTPUTS, "with --best")
         if len(args.runs) < 2:
             raise ValueError("--best takes at least two runs")
     if args.judge is not None:
-        check_options(args, (*_OTHER_OUTPUTS, "best", "cluster"), "--judge")
+        exclude_options(args, (*_OTHER_OUTPUTS, "best", "cluster"), "with --judge")
         if len(args.runs) > 1:
             raise ValueError(f"--judge takes one run, got {len(args.runs)}")
     if args.report is not None and len(args.runs) > 1 and not args.compare:

@@ -17,7 +17,7 @@ from torch_ap.cli.compare_runs import Clusters
 from torch_ap.cli.detectors import Paths, Result, evaluate, evaluate_images
 from torch_ap.cli.image_tables import Layout, Rows
 from torch_ap.cli.notes import note
-from torch_ap.cli.options import option_of
+from torch_ap.cli.options import exclude_options
 from torch_ap.cli.tables import Part, number
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.ranking import segments
@@ -131,8 +131,7 @@ def _rules(args: argparse.Namespace) -> dict[str, Any]:
     options = {"interpolation": args.interpolation, "iou_thresholds": threshold, "strict": args.strict or None}
     chosen = {name: value for name, value in options.items() if value is not None}
     if args.convention is not None:
-        if args.exclusive_pixels:
-            raise ValueError("--exclusive-pixels has no meaning with --convention")
+        exclude_options(args, ("exclusive_pixels",), "with --convention")
         shapes = {name: defaults[name] for name in ("class_metrics", "box_format", "iou_type") if name in defaults}
         return shapes | chosen | {"convention": args.convention}
     return defaults | chosen | {"inclusive_pixels": not (args.exclusive_pixels or args.format == "yolo")}
@@ -189,8 +188,8 @@ def _read(args: argparse.Namespace, detections: str) -> VocData:
         ValueError: for an option of another format, no detections, and boxes in fractions with inclusive pixels.
     """
     for option, formats in _FORMATS_OF_OPTIONS.items():
-        if getattr(args, option) and args.format not in formats:
-            raise ValueError(f"{option_of(option)} has no meaning with --format {args.format}")
+        if args.format not in formats:
+            exclude_options(args, (option,), f"with --format {args.format}")
     if args.images is not None and args.report is None and args.format != "yolo":
         raise ValueError("--images has no meaning without --report")
     truths, empty = args.ground_truths, args.allow_empty
