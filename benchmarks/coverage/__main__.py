@@ -8,6 +8,7 @@ import os
 import pathlib
 
 from benchmarks.coverage import (
+    above_chance,
     at_once,
     at_rank,
     averages,
@@ -43,7 +44,8 @@ from benchmarks.coverage.tasks import Options, run_all
 
 _PARTS = {
     "rankings": rankings, "averages": averages, "perfect": perfect, "few-hits": few_hits, "few-misses": few_misses,
-    "weighted": weighted, "simultaneous": simultaneous, "at-once": at_once, "labels": labels,
+    "weighted": weighted, "above-chance": above_chance, "simultaneous": simultaneous,
+    "at-once": at_once, "labels": labels,
     "band": band, "at-rank": at_rank, "cliffs": cliffs, "comparison-at-rank": comparison_at_rank,
     "thresholds": thresholds, "operating-points": operating_points,
     "chance": chance, "chance-in-groups": chance_in_groups, "chance-of-queries": chance_of_queries,

@@ -28,7 +28,7 @@ GROUPED = ((20, 50, 5), (50, 20, 10), (200, 5, 10))
 # items of each group, groups at the first and the last look, looks
 LOOKS = ((10, 20, 250, 12), (20, 20, 250, 12))
 # classes, images
-DETECTORS = ((5, 50), (5, 200), (40, 300))
+DETECTORS = ((5, 50), (5, 200), (20, 100))
 QUERIES = ((10,), (30,), (100,))
 _DOCUMENTS = 50
 

@@ -382,6 +382,7 @@ METHODS = {
     "compare_decisions": ("randomization",),
     "compare_per_query": ("randomization",),
     "compare_rankings": ("bootstrap", "permutation"),
+    "compare_rankings_above_chance": (None,),
     "compare_rankings_at_k": ("dirichlet", "permutation"),
     "compare_systems": ("tukey",),
     "compare_systems_per_query": ("tukey",),

@@ -204,7 +204,21 @@ def test_measures_relative_to_the_share_of_positives(table, run):
     Path("one.csv").write_text("score,label\n0.1,1\n0.2,1\n")
     alike = measures(run("score", "one.csv", *BINARY[2:], "-m", "normalized_ap", "-m", "auprg", "--json"))
     assert [x["value"] for x in alike.values()] == [None, None]
-    assert "auprg has none with --cluster" in run(*BINARY, "-m", "auprg", "--interval", "--cluster", "cluster").out
+    words = ("-m", "normalized_ap", "-m", "auprg", "--interval", "--baseline", "other", "--n-resamples", "50", "--json")
+    for further, groups in (((), None), (("--cluster", "cluster"), table["cluster"])):
+        found = measures(run(*BINARY, *words, *further))
+        for name, measure, interval in (
+            ("normalized_ap", "normalized_average_precision", inference.normalized_average_precision_interval),
+            ("auprg", "precision_recall_gain", inference.precision_recall_gain_interval),
+        ):
+            how = {"measure": measure, "groups": groups, "n_resamples": 50}
+            wanted = inference.compare_rankings_above_chance(*items[:1], table["other"], *items[1:], **how)
+            compared = found[name]["compared"]
+            assert [compared["low"], compared["high"]] == ends(wanted)
+            assert compared["p_value"] == pytest.approx(float(wanted.p_value))
+            more = {"n_resamples": 50} if name == "auprg" else {}
+            wanted = interval(*items, groups=groups, **more)
+            assert [found[name]["low"], found[name]["high"]] == ends(wanted)
 
 
 @pytest.fixture

@@ -2,13 +2,19 @@ import itertools
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
+from scipy import special, stats
 
 from tests.support import oracles_inference as oracles
 from tests.support.tolerances import REORDERED, SOLVED
 from torch_ap import BinaryAveragePrecision, functional
-from torch_ap.inference import normalized_average_precision_interval, precision_recall_gain_interval
+from torch_ap.inference import (
+    compare_rankings_above_chance,
+    normalized_average_precision_interval,
+    precision_recall_gain_interval,
+)
 
 
 def sample(n, seed, scores=6):
@@ -118,3 +124,135 @@ def test_ends_at_the_limits():
         assert text in found.reason
     one = precision_recall_gain_interval(torch.arange(4.0, 0, -1), torch.tensor([1, 0, 0, 0]))
     assert one.low < one.estimate <= one.high == 1
+
+
+INTERVALS = {
+    "normalized_average_precision": normalized_average_precision_interval,
+    "precision_recall_gain": precision_recall_gain_interval,
+}
+
+
+def grouped_sample(gap=1.5, seed=0):
+    """Return scores of two systems with ties, targets and groups of 240 items."""
+    generator = torch.Generator().manual_seed(seed)
+    target, ids = (torch.rand(240, generator=generator) < 0.3).long(), torch.arange(240) // 12
+    noise = torch.randn(2, 240, generator=generator, dtype=torch.float64)
+    a, b = (2 * (noise[0] + gap * target)).round(), noise[0] + noise[1] + gap * target
+    return a, b, target, ids
+
+
+def value_of(measure, scores, target):
+    curve = functional.binary_curve(scores, target)
+    if measure == "precision_recall_gain":
+        return float(curve.precision_recall_gain().area)
+    return float(curve.normalized_average_precision)
+
+
+def explicit_values(measure, scores, target, ids):
+    kept = [ids != group for group in ids.unique()]
+    return np.array([value_of(measure, scores[x], target[x]) for x in kept])
+
+
+def explicit_df(target, ids):
+    hits = np.bincount(ids, target)
+    misses = np.bincount(ids) - hits
+    return min(len(hits), *(x.sum() ** 2 / (x**2).sum() for x in (hits, misses))) - 1
+
+
+def error_of(values):
+    return math.sqrt((len(values) - 1) / len(values) * ((values - values.mean()) ** 2).sum())
+
+
+@pytest.mark.parametrize("measure", INTERVALS)
+def test_groups_follow_from_explicit_deletion(measure):
+    a, b, target, ids = grouped_sample()
+    values = [explicit_values(measure, x, target, ids) for x in (a, b)]
+    value, other = (value_of(measure, x, target) for x in (a, b))
+    df, logit = explicit_df(target, ids), special.logit
+    found = INTERVALS[measure](a, target, groups=ids)
+    assert (float(found.estimate), found.method, found.reason) == (pytest.approx(value), "jackknife", "")
+    assert float(found.standard_error) == pytest.approx(error_of(values[0]))
+    half = stats.t.isf(0.025, df) * error_of(values[0]) / (value * (1 - value))
+    assert [logit(float(found.low)), logit(float(found.high))] == pytest.approx(
+        [logit(value) - half, logit(value) + half]
+    )
+    compared = compare_rankings_above_chance(a, b, target, measure=measure, groups=ids)
+    assert float(compared.standard_error) == pytest.approx(error_of(values[0] - values[1]))
+    share = (df + 1) / (df + 2)
+    x, y = share * value, share * other
+    slopes = share / (x * (1 - x)), share / (y * (1 - y))
+    error = error_of(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
+    t = abs(logit(x) - logit(y)) / error
+    assert float(compared.p_value) == pytest.approx(2 * stats.t.sf(t, df))
+    assert compared.low < compared.difference < compared.high
+    # below chance, the difference has the interval by Student's t
+    worse = compare_rankings_above_chance(a, -b, target, measure=measure, groups=ids)
+    error = error_of(values[0] - explicit_values(measure, -b, target, ids))
+    width = stats.t.isf(0.025, df) * error
+    assert float(worse.high - worse.difference) == pytest.approx(width)
+    assert float(worse.p_value) == pytest.approx(2 * stats.t.sf(abs(float(worse.difference)) / error, df))
+
+
+@pytest.mark.parametrize("measure", INTERVALS)
+def test_groups_at_the_edges(measure):
+    interval = INTERVALS[measure]
+    a, b, target, ids = grouped_sample()
+    perfect = interval(target + 0.0, target, groups=ids)
+    assert (float(perfect.estimate), float(perfect.high)) == (1, 1)
+    assert 0 < perfect.low < 1
+    below = interval(-a, target, groups=ids)
+    assert below.low < below.estimate < below.high
+    for labels in (target * 0, target * 0 + 1):
+        none = interval(a, labels, groups=ids)
+        assert none.low.isnan()
+        assert "no " in none.reason
+    assert interval(a[:0], target[:0], groups=[]).estimate.isnan()
+    single = interval(a, target, groups=ids * 0)
+    assert single.low.isnan()
+    assert "fewer than two groups" in single.reason
+    with pytest.warns(UserWarning, match="5 groups with hits"):
+        assert "5 groups with hits" in interval(a, target, groups=ids % 5).reason
+    with pytest.raises(ValueError, match="`groups`"):
+        interval(a, target, groups=[1, 2])
+    alone = compare_rankings_above_chance(a, b, target, measure=measure, groups=ids * 0)
+    assert alone.p_value.isnan()
+
+
+@pytest.mark.parametrize("measure", INTERVALS)
+def test_two_systems_of_independent_items(measure):
+    a, b, target, _ = grouped_sample()
+    found = compare_rankings_above_chance(a, b, target, measure=measure)
+    back = compare_rankings_above_chance(b, a, target, measure=measure)
+    assert float(found.difference) == pytest.approx(value_of(measure, a, target) - value_of(measure, b, target))
+    # other draws of the same weights
+    assert [float(back.low), float(back.high)] == pytest.approx([-float(found.high), -float(found.low)], abs=0.03)
+    assert found.method == "dirichlet"
+    at_p = compare_rankings_above_chance(a, b, target, measure=measure, confidence_level=1 - float(found.p_value))
+    assert min(abs(float(at_p.low)), abs(float(at_p.high))) < 1e-3
+    # the standard error of the draws, and of the jackknife of single items
+    items = compare_rankings_above_chance(a, b, target, measure=measure, groups=torch.arange(240))
+    assert float(found.standard_error) == pytest.approx(float(items.standard_error), rel=0.15)
+    alike = compare_rankings_above_chance(a, 2 * a, target, measure=measure)
+    assert (float(alike.p_value), float(alike.difference)) == (1, 0)
+    far = compare_rankings_above_chance(target + 0.0, -a, target, measure=measure, n_resamples=99)
+    assert (float(far.p_value), far.reason) == (pytest.approx(0.02), "p is no less than 0.02 with these draws")
+    none = compare_rankings_above_chance(a, b, target * 0, measure=measure)
+    assert (none.p_value.isnan(), none.reason) == (True, "no hits: everything is NaN")
+    full = compare_rankings_above_chance(a, b, target * 0 + 1, measure=measure)
+    assert full.reason == "no misses: everything is NaN"
+
+
+def test_invalid_arguments_of_the_comparison():
+    a, b, target, ids = grouped_sample()
+    for options, message in (
+        ({"measure": "ap"}, "`measure`"),
+        ({"confidence_level": 1}, "`confidence_level`"),
+        ({"groups": ids[:9]}, "`groups`"),
+        ({"preds_b": b[:9]}, "`preds_b`"),
+        ({"preds_a": a * torch.nan}, "preds_a"),
+        ({"target": target + 1}, "target"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compare_rankings_above_chance(**{"preds_a": a, "preds_b": b, "target": target, **options})
+    with pytest.raises(ValueError, match="`design`"):
+        normalized_average_precision_interval(a, target, groups=ids, design="stratified")

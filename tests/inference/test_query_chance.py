@@ -252,6 +252,8 @@ def test_groups_without_spread():
     assert "fewer than two groups" in single.reason
     none = chance_test_of_queries(preds, tied * 0, indexes, groups=indexes)
     assert none.reason == "no query has a ranked relevant item"
+    empty = chance_test_of_queries(preds[:0], tied[:0], indexes[:0], groups=[])
+    assert empty.p_value.isnan()
 
 
 @each(

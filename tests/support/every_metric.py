@@ -829,6 +829,7 @@ INFERENCE: dict[str, Row] = {
     ),
     "compare_per_query": Row(inference.compare_per_query, two_values, few),
     "compare_rankings": Row(inference.compare_rankings, two_systems),
+    "compare_rankings_above_chance": Row(inference.compare_rankings_above_chance, two_systems, few),
     "compare_rankings_at_k": Row(
         inference.compare_rankings_at_k, two_systems, {"top_k": 5, "measure": "precision", **few}
     ),

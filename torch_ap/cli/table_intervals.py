@@ -17,6 +17,7 @@ from torch_ap.inference import (
     ChanceTest,
     chance_test,
     chance_test_of_queries,
+    compare_rankings_above_chance,
     compare_rankings_at_k,
     normalized_average_precision_interval,
     precision_at_k_interval,
@@ -29,13 +30,17 @@ _RELATIVE: dict[str, Any] = {
     "normalized_ap": normalized_average_precision_interval,
     "auprg": precision_recall_gain_interval,
 }
-AP_ALONE = "one ranking has one for ap, ap@k, P@k and R@k only, and classes for ap only"
+AP_ALONE = "one ranking has one for ap, ap@k, P@k, R@k, normalized_ap and auprg only, and classes for ap only"
 _NO_INTERVAL = (
     "one ranking has one for ap, ap@k, P@k, R@k, interpolated ap, normalized_ap and auprg only, and classes for ap and "
     "interpolated ap"
 )
 _AT_K: dict[str, Any] = {"P": precision_at_k_interval, "R": recall_at_k_interval}
 _NAMES_AT_K: dict[str, Any] = {"P": "precision", "R": "recall"}
+_NAMES_ABOVE_CHANCE: dict[str, Any] = {
+    "normalized_ap": "normalized_average_precision",
+    "auprg": "precision_recall_gain",
+}
 
 
 def interval_of(
@@ -59,10 +64,9 @@ def interval_of(
             settings = {"confidence_level": level, "groups": columns.cluster}
             return at_k(columns.preds, columns.target, measure.k or 1, **settings)  # type: ignore[no-any-return]
         if measure.kind in _RELATIVE:
-            if columns.cluster is not None:
-                raise ValueError(f"{measure.name} has none with --cluster")
             more = resampling_options(args) if measure.kind == "auprg" else {}
-            relative: Interval = _RELATIVE[measure.kind](columns.preds, columns.target, confidence_level=level, **more)
+            more |= {"confidence_level": level, "groups": columns.cluster}
+            relative: Interval = _RELATIVE[measure.kind](columns.preds, columns.target, **more)
             return relative
         if not measure.formula.is_average_precision or (measure.k is not None and columns.preds.ndim > 1):
             raise ValueError(_NO_INTERVAL)
@@ -93,7 +97,7 @@ def has_comparison(measure: Measure, columns: Columns) -> bool:
     """Whether a measure can be compared with the measure of a baseline."""
     if columns.group is not None or (measure.kind == "ap" and measure.k is None):
         return True
-    return columns.preds.ndim == 1 and measure.kind in ("ap", *_AT_K)
+    return columns.preds.ndim == 1 and measure.kind in ("ap", *_AT_K, *_RELATIVE)
 
 
 def comparison_of(
@@ -104,10 +108,12 @@ def comparison_of(
     Raises:
         ValueError: if there is none.
     """
-    if columns.group is None and measure.kind in _AT_K:
-        at_k: dict[str, Any] = {"measure": _NAMES_AT_K[measure.kind], "confidence_level": level}
-        at_k |= {"groups": columns.cluster, **resampling_options(args)}
-        return compare_rankings_at_k(columns.preds, baseline.preds, columns.target, measure.k or 1, **at_k)
+    if columns.group is None and measure.kind in (*_AT_K, *_RELATIVE):
+        pair = columns.preds, baseline.preds, columns.target
+        how = {"confidence_level": level, "groups": columns.cluster, **resampling_options(args)}
+        if measure.kind in _RELATIVE:
+            return compare_rankings_above_chance(*pair, measure=_NAMES_ABOVE_CHANCE[measure.kind], **how)
+        return compare_rankings_at_k(*pair, measure.k or 1, measure=_NAMES_AT_K[measure.kind], **how)
     own, other = (evaluate(args, measure, x) for x in (columns, baseline))
     has_default = columns.group is not None or measure.k is None
     options = cluster_options(columns) if has_default else resampling_options(args)

@@ -23,7 +23,11 @@ from torch_ap.inference.comparisons import (
     compare_systems_per_query,
 )
 from torch_ap.inference.decisions import DecisionComparison, compare_decisions
-from torch_ap.inference.gain import normalized_average_precision_interval, precision_recall_gain_interval
+from torch_ap.inference.gain import (
+    compare_rankings_above_chance,
+    normalized_average_precision_interval,
+    precision_recall_gain_interval,
+)
 from torch_ap.inference.label_noise import noisy_average_precision_interval
 from torch_ap.inference.operating_point import OperatingPoint
 from torch_ap.inference.planning import ComparisonPlan, IntervalPlan, plan_comparison, plan_interval
@@ -72,6 +76,7 @@ __all__ = [
     "compare_decisions",
     "compare_per_query",
     "compare_rankings",
+    "compare_rankings_above_chance",
     "compare_rankings_at_k",
     "compare_splits",
     "compare_systems",

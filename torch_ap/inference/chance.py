@@ -152,7 +152,7 @@ def chance_test(
     small: at nominal 5 / 1 / .1% it rejects 6.1 / 2.0 / .53% of random rankings at (n, m) = (3000, 245).
 
     With ``groups``, items of a group may depend on each other, and p of a random order of all labels is too small: at
-    nominal 5% it rejects 9 to 24% of rankings without skill, "jackknife" 2.7 to 4.3% (``benchmarks.coverage``, 10 to
+    nominal 5% it rejects 7 to 25% of rankings without skill, "jackknife" 2.5 to 3.7% (``benchmarks.coverage``, 10 to
     200 groups). Two other tests remain:
 
     - "jackknife", the default: whether AP is above chance in the population of groups. t = (logit(AP) - logit(E)) / SE,

@@ -363,7 +363,14 @@ def limit_p_value(comparison: Comparison, count: int, units: str, interval_note:
 
 
 def comparison_from_error(
-    value_a: float, value_b: float, error: float, *, reason: str = "", df: float = math.inf, **settings: Any
+    value_a: float,
+    value_b: float,
+    error: float,
+    *,
+    reason: str = "",
+    df: float = math.inf,
+    bounds: tuple[float, float] | None = (0, 1),
+    **settings: Any,
 ) -> Comparison:
     """Return the comparison of two APs, given the standard error of their difference.
 
@@ -373,6 +380,7 @@ def comparison_from_error(
         error: standard error of the difference; NaN if there is none.
         reason: reason stored in the record, unless the error is 0.
         df: degrees of freedom of Student's t; infinite for the normal distribution.
+        bounds: smallest and largest value, None for none.
         settings: ``confidence_level``, ``method`` and ``design``.
     """
     difference = value_a - value_b
@@ -387,6 +395,6 @@ def comparison_from_error(
         p, reason = 1.0, "no item distinguishes the systems: p = 1 by definition"
     elif error == 0:
         half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
-    low, high = clip_difference(difference - half, difference + half, (0, 1))
+    low, high = clip_difference(difference - half, difference + half, bounds)
     numbers = (value_a, value_b, difference, low, high, error, p)
     return Comparison.from_numbers(*numbers, reason=reason, **settings)
