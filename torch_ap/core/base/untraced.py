@@ -35,8 +35,9 @@ DEEPEST = 4  # lists of images with lists of masks; codes of masks are checked b
 _NO_DISPATCH = Tensor.__torch_dispatch__
 _functorch = torch._C._functorch
 # A tensor is plain if ``key_bits(key_set(tensor))`` is in ``PLAIN_KEYS``; one lookup covers every other kind of memory.
-key_set, key_bits = torch._C._dispatch_keys, torch._C.DispatchKeySet.raw_repr
-PLAIN_KEYS: set[int] = set()  # keys of tensors on CPU, and of plain tensors seen on other devices
+key_set: Callable[[Any], Any] = torch._C._dispatch_keys
+key_bits: Callable[[Any], int | str] = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # torch 2.4 has only the text
+PLAIN_KEYS: set[int | str] = set()  # keys of tensors on CPU, and of plain tensors seen on other devices
 with torch.inference_mode():
     PLAIN_KEYS.add(key_bits(key_set(torch.empty(0, device="cpu"))))
 with torch.inference_mode(False):
@@ -90,7 +91,7 @@ def untraced(
             kind = value.__class__
             if kind in unchanged or (kind is list and not value):
                 continue
-            if kind is not torch.Tensor or value.requires_grad or key_bits(key_set(value)) not in PLAIN_KEYS:  # type: ignore[attr-defined, arg-type]
+            if kind is not torch.Tensor or value.requires_grad or key_bits(key_set(value)) not in PLAIN_KEYS:  # type: ignore[attr-defined]
                 plain = False
                 break
         return function(*args, **kwargs) if plain else call_with_plain(general, args, kwargs, depth)
