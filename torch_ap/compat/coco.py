@@ -9,9 +9,9 @@ import numpy as np
 
 from torch_ap.compat import data_sets
 from torch_ap.compat.data_sets import Annotation, as_list
+from torch_ap.core.base.collection import without_collection
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking.order import Array
-from torch_ap.detection.files import entries
 
 __all__ = ["COCO"]
 
@@ -133,7 +133,7 @@ class COCO:
         """
         rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else resFile
         out = COCO()
-        with entries.without_collection():
+        with without_collection():
             results, out.list_name = data_sets.list_of_results(rows)
             data_sets.check_images(results, out.list_name, self.imgs)
             data_sets.complete(results, out.list_name)

@@ -10,9 +10,9 @@ from typing import Any
 from torch_ap.compat import data_sets
 from torch_ap.compat.data_sets import Annotation
 from torch_ap.core.base import checks
+from torch_ap.core.base.collection import without_collection
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking.order import Array
-from torch_ap.detection.files import entries
 
 __all__ = ["LVIS", "LVISResults"]
 
@@ -141,7 +141,7 @@ class LVISResults(LVIS):
         if not hasattr(truth, "img_ann_map"):
             raise_invalid("lvis_gt", "must be a data set of LVIS, a path or a dict", lvis_gt)
         checks.integer("max_dets", max_dets)
-        with entries.without_collection():
+        with without_collection():
             listed, self._name = data_sets.list_of_results(results)
             self.list_name = self._name
             data_sets.check_images(listed, self._name, truth.imgs)

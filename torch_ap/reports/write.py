@@ -13,6 +13,7 @@ from torch import Generator
 
 from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.core.base import checks
+from torch_ap.core.base.collection import without_collection
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.detection.metrics.analyses import DetectionAnalyses
@@ -244,6 +245,7 @@ def _content_of_epochs(run: Any, options: ReportOptions) -> Content:
     return runs.content_of(run, options)
 
 
+@without_collection()
 def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:
     """Return the content with title, names and all warnings, including warnings of the metric."""
     with warnings.catch_warnings(record=True) as caught:

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core.base.collection import without_collection
 from torch_ap.core.columns import literals, text
 from torch_ap.core.ranking.order import Array
-from torch_ap.detection.files.entries import without_collection
 
 _PART = 1 << 21  # bytes; their objects take 6 MB
 _SPACE = b" \t\n\r"  # of JSON

@@ -3,13 +3,12 @@
 The masks of COCO's JSON files, run-length codes and polygons, validated and decoded; errors name their entries.
 """
 
-import gc
 import itertools
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base.class_names import is_whole
+from torch_ap.core.base.collection import without_collection
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, suggest_id
 from torch_ap.core.columns import literals
 from torch_ap.core.columns import text as text_files
@@ -72,18 +72,6 @@ def load(path: str | Path) -> Any:
     if repeated:
         _raise_repeated(path, loaded, {id(entry): key for entry, key in repeated})
     return loaded
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Pause the collection of garbage, which takes half of the time of creating many objects, and frees none."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def named_content(source: Any, argument: str) -> tuple[str, Any]:
