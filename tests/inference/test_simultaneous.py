@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 import torch
 
+from tests.inference.test_groups import explicit_count
 from tests.support.tolerances import REORDERED
 from torch_ap import MultilabelAveragePrecision, functional
 from torch_ap.core.measures.top_share import precision_at_recall
@@ -217,9 +218,10 @@ def test_looks_at_items_in_groups():
     found = average_precision_interval(preds, target, first_look=60, groups=groups)
     single = average_precision_interval(preds, target, groups=groups)
     factor = float(sequence_factor(torch.tensor([300]), 60, 0.95))
-    logits = [scipy.special.logit(float(x)) for x in (found.low, single.low, single.high, found.high, single.estimate)]
-    assert logits[3] - logits[4] == pytest.approx((logits[2] - logits[4]) * factor)
-    assert logits[0] - logits[4] == pytest.approx((logits[1] - logits[4]) * factor)
+    low, estimate, high = (scipy.special.logit(float(x)) for x in (found.low, single.estimate, found.high))
+    error = float(single.standard_error / (single.estimate * (1 - single.estimate)))
+    half = scipy.stats.t.ppf(0.975, explicit_count(target, groups) - 1) * error * factor
+    assert (high - estimate, estimate - low) == pytest.approx((half, half))
     assert (found.method, found.reason) == ("confidence-sequence", "")
     with pytest.warns(UserWarning, match="6 groups with hits"):
         few = average_precision_interval(preds, target, first_look=60, groups=groups % 6)
