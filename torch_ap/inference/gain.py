@@ -119,7 +119,7 @@ def _grouped_interval(
     scores, relevant = preds.detach().flatten(), target.flatten() == 1
     curve, groups = builders.from_scores(scores, relevant), combined_groups(ids)
     hits = groups.hits(relevant)
-    df = hits.new_tensor([groups.degrees_of_freedom(hits)])
+    df = hits.new_tensor([groups.effective_count(hits)]) - 1
     value = measure(curve)
     error = torch.full_like(value, torch.nan)
     if 0 < int(curve.m) < int(curve.n):
@@ -330,11 +330,13 @@ def _compare_in_groups(
     """Return the comparison by the values without each group."""
     groups = combined_groups(ids)
     systems = zip(curves, scores, strict=True)
-    pair = PairedGroups([_without_each_group(*x, relevant, groups, measure) for x in systems], groups, relevant)
+    without = [_without_each_group(*x, relevant, groups, measure) for x in systems]
+    # the cautious degrees of freedom of linearized values, whose size is measured (benchmarks.coverage)
+    pair = PairedGroups(without, groups, relevant, "influence")
     error, level = pair.standard_error(), settings["confidence_level"]
     settings = {**settings, "df": pair.df, "bounds": None, "reason": pair.reason}
     found = comparison_from_error(values[0], values[1], error, **settings)
     if found.p_value < 1 and min(values) > 0 and max(values) < 1:
-        low, high, p = map(record.number, logit_test(values, pair, pair.df + 1, level))
+        low, high, p = map(record.number, logit_test(values, pair, level))
         found = replace(found, low=low, high=high, p_value=p)
     return found
