@@ -187,7 +187,7 @@ def _mean_note(ranked: ResampledRankings) -> str:
     """Return why an interval of the mean is likely too narrow; "" otherwise."""
     count = images_of_mean([ranked])
     if count < _MIN_IMAGES_OF_MEAN:
-        return f"{count} images: likely too narrow, 95% covered .59 to .89 with 20 images"
+        return f"{count} images: likely too narrow, 95% covered .57 to .89 with 20 images"
     of_classes = images_per_list(ranked)
     of_classes = of_classes[of_classes > 0]
     if 2 * int((of_classes < _MIN_IMAGES_OF_MOST_CLASSES).sum()) <= len(of_classes):
