@@ -815,7 +815,7 @@ ARGUMENTS = {
     "labels of ranks": (("--suspicious-labels", "-m", "P@3"), "--suspicious-labels needs ap"),
     "labels of weights": (("--suspicious-labels", "--weights", "weight"), "--suspicious-labels has no meaning with"),
     "labels of bins": (("--suspicious-labels", "--bins", "9"), "--suspicious-labels has no meaning with --bins"),
-    "labels of ranges": (("--suspicious-labels", "--exact"), "--suspicious-labels cannot be combined with --exact"),
+    "labels of ranges": (("--suspicious-labels", "--exact"), "--suspicious-labels has no meaning with --exact"),
 }
 
 

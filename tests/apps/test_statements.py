@@ -300,6 +300,8 @@ def test_band_of_a_whole_curve(run, monkeypatch):
             "--simultaneous has no meaning with --report and --cluster",
         ),
         (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best or --bins"),
+        (("--relevance-level", "0"), "--relevance-level has no meaning without --group"),
+        (("-m", "auprg", "--weights", "other"), "--weights requires ap with --ties grouped: auprg has no weights"),
         (("--cluster", "cluster"), "--cluster has no meaning without --interval, --chance-test, --baseline"),
         (("--first-look", "9"), "--first-look has no meaning without --interval or --fail-below"),
         (("--first-look", "401", "--interval"), "--first-look must be at most the number of rows, 400, got 401"),
@@ -397,6 +399,8 @@ def test_measures_of_a_run_at_once(run):
     message = "--simultaneous takes at least two measures that are means over queries"
     assert message in run("trec", "qrels", "good", "-m", "map", "--interval", "--simultaneous", status=2).err
     assert "without --interval" in run("trec", "qrels", "good", "--simultaneous", status=2).err
+    words = ("trec", "qrels", "good", "--interval", "--simultaneous", "--report", "x.html")
+    assert "--simultaneous has no meaning with --report" in run(*words, status=2).err
 
 
 @pytest.mark.usefixtures("runs")

@@ -170,7 +170,8 @@ def option_of(name: str) -> str:
 def exclude_options(args: argparse.Namespace, names: Iterable[str], condition: str) -> None:
     """Raise ValueError for options that have no meaning under a condition, as "with --best"."""
     for name in names:
-        if getattr(args, name) not in (None, False):
+        value = getattr(args, name)
+        if value is not None and value is not False:  # 0 is a value
             raise ValueError(f"{option_of(name)} has no meaning {condition}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from torch_ap.cli import table_inputs
-from torch_ap.cli.options import option_of
+from torch_ap.cli.options import exclude_options
 from torch_ap.cli.progress import Bar
 from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
@@ -41,9 +41,7 @@ def evaluate(args: argparse.Namespace) -> TableReport:
         OSError: if the temporary folder has too little space.
         ValueError: for options that need all rows in memory.
     """
-    for name in _UNSUPPORTED:
-        if getattr(args, name) not in (None, False):
-            raise ValueError(f"{option_of(name)} cannot be combined with --exact, which ranks all rows once")
+    exclude_options(args, _UNSUPPORTED, "with --exact, which ranks all rows once")
     measures, table = table_inputs.prepare(args)
     for measure in measures:
         if not (measure.formula.is_average_precision and measure.formula.has_bounds):

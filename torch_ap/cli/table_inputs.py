@@ -112,7 +112,7 @@ def _requested_measures(args: argparse.Namespace, has_classes: bool) -> list[Mea
     for name in ("weights", "sampling_weights", "prevalence"):
         for measure in measures if getattr(args, name) is not None else ():
             if not (measure.formula.is_average_precision and measure.formula.takes_weights):
-                raise ValueError(f"{option_of(name)} requires ap with --ties grouped: {measure.name} counts ranks")
+                raise ValueError(f"{option_of(name)} requires ap with --ties grouped: {measure.name} has no weights")
     return measures
 
 

@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     args.clusters = None if args.cluster is None else compare_runs.Clusters.read(args.cluster)
     if args.clusters is not None and args.report is not None:
         raise ValueError("--cluster has no meaning with --report, whose intervals take queries as independent")
+    if args.simultaneous and args.report is not None:
+        raise ValueError("--simultaneous has no meaning with --report, which has single intervals")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     measured = [_measure(args, qrels, path, measures) for path in args.runs]
