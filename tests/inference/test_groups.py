@@ -586,3 +586,9 @@ def test_few_equal_groups_beside_empty_ones_keep_the_size_of_the_docs(large):
     df = degrees_of_freedom(large, 10**6, "jackknife")
     for level, most in ((0.05, 0.0675), (0.01, 0.0245)):
         assert 2 * stats.t.sf(stats.t.isf(level / 2, df) * math.sqrt(large / (large - 1)), large - 1) < most
+
+
+def test_tied_scores_are_not_above_chance():
+    _, target, ids = draw(3, n=60, grouping=12)
+    found = chance_test(torch.zeros(60), target, groups=ids)
+    assert (float(found.p_value), found.reason) == (1, "all scores are tied: AP is the same in any order")

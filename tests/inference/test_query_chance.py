@@ -250,6 +250,8 @@ def test_groups_without_spread():
     single = chance_test_of_queries(torch.arange(6), tied, indexes, groups=[7] * 6)
     assert single.p_value.isnan()
     assert "fewer than two groups" in single.reason
+    one = chance_test_of_queries(preds, tied, top_k=2, groups=indexes)  # a single ranking, its items in groups
+    assert (float(one.p_value), float(one.z)) == (1, 0)
     none = chance_test_of_queries(preds, tied * 0, indexes, groups=indexes)
     assert none.reason == "no query has a ranked relevant item"
     empty = chance_test_of_queries(preds[:0], tied[:0], indexes[:0], groups=[])

@@ -204,7 +204,9 @@ def chance_test(
     if tied:
         mean, variance = moments_of_sums(curve, curve.m)
         expected, deviation = float(mean) / m, math.sqrt(variance) / m
-    if chosen == "jackknife" and ids is not None:
+    if chosen == "jackknife" and len(curve.items) == 1:
+        p, reason = 1.0, "all scores are tied: AP is the same in any order"
+    elif chosen == "jackknife" and ids is not None:
         p, reason = _grouped_p_value(
             preds.detach().flatten(), target.flatten() == 1, Groups.from_ids(ids), ap, expected
         )

@@ -124,7 +124,7 @@ def _grouped_interval(
     error = torch.full_like(value, torch.nan)
     if 0 < int(curve.m) < int(curve.n):
         error = grouped.standard_error(_without_each_group(curve, scores, relevant, groups, measure))[None]
-        error = torch.where(value < 1, error, 0)
+        error = torch.where((value < 1) & (error > record.SAME_VALUE), error, 0)  # 0 for tied scores, but for rounding
     interval = _interval(value, error, df, options)
     interval = _with_end_of_ap(resolve_edge_cases(interval, curve, df, "a value"), curve)
     if bool(interval.low.isnan()):

@@ -147,7 +147,7 @@ def chance_test_of_queries(
         raise_invalid("top_k", "must be a rank with `groups` of items; for AP use `chance_test`", top_k)
     if method != "auto":
         raise_invalid("method", "must be 'auto' with `groups` of items", method)
-    if not 0 < int(relevant.sum()) < len(relevant):  # all orders are alike
+    if not 0 < int(relevant.sum()) < len(relevant) or len(curve.items) == 1:  # all orders are alike
         return rankings.test(method, resampling).to(preds.device)
     return _test_in_groups(rankings, batch.scores.flatten(), relevant, ids).to(preds.device)
 
