@@ -137,7 +137,8 @@ def test_numbers_of_all_slices_follow_their_slider(browser, tmp_path):
                     value, low, high = (float(getattr(point, f"{column}{x}")) for x in ("", "_low", "_high"))
                     numbers = [float(x) for x in re.findall(r"[\d.]+", cell)]
                     known = [x for x in (value, low, high) if x == x]
-                    assert numbers == pytest.approx(known, abs=1.1e-3), "rounded twice"
+                    # three digits on the page, rounded twice
+                    assert numbers == pytest.approx(known, abs=1.1e-3)
         page.emulate_media(media="print")
         assert not live.is_visible()
         assert page.locator("summary").filter(has_text="Slices at score").is_visible()
