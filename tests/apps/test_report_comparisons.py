@@ -349,7 +349,8 @@ def test_slices(tmp_path):
     other = [{name: x[::2] for name, x in image.items()} for image in preds]
     new, old = updated(preds, target), updated(other, target)
     mine = {"every second": list(range(0, 30, 2)), "<b>": [0]}
-    rows = compared(new, old, tmp_path / "x.md", slices=mine, **FEW)
+    text = report(new, tmp_path / "x.md", other=old, system_names=("new", "old"), slices=mine, **FEW).read_text()
+    rows = {row[0]: row[1:] for row in rows_of(text.split("| slice | precision |")[0])}
     sizes = torch.tensor([float(len(x["labels"])) for x in target])
     low, high = torch.quantile(sizes[sizes > 0], torch.tensor([1 / 3, 2 / 3])).tolist()
     ratios = [x["boxes"][:, 2].double() / x["boxes"][:, 3] for x in target]
