@@ -962,7 +962,7 @@ def test_the_best_over_groups(systems_file, capsys):
         (("--preds", "e0", "--target", "label", "--best"), "--best needs several different columns"),
         (("--preds", "e0", "e0", "--target", "label", "--best"), "--best needs several different columns"),
         (("--preds", "e0", "e1", "--target", "label", "label", "--best"), "--target takes one column with --best"),
-        ((*BEST, "-m", "ap@5"), "must be None for an interval of AP"),
+        ((*BEST, "-m", "ap@5"), "--best is for ap of one ranking, and for means over --group, got ap@5"),
     ],
 )
 def test_options_that_the_best_excludes(systems_file, words, message, capsys):

@@ -301,6 +301,8 @@ def test_band_of_a_whole_curve(run, monkeypatch):
         ),
         (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best or --bins"),
         (("--relevance-level", "0"), "--relevance-level has no meaning without --group"),
+        (("--best", "--preds", "other", "score", "-m", "auprg"), "--best is for ap of one ranking, and for means over"),
+        (("--best", "--preds", "other", "score", "-m", "ap@5"), "--best is for ap of one ranking, and for means over"),
         (("-m", "auprg", "--weights", "other"), "--weights requires ap with --ties grouped: auprg has no weights"),
         (("--cluster", "cluster"), "--cluster has no meaning without --interval, --chance-test, --baseline"),
         (("--first-look", "9"), "--first-look has no meaning without --interval or --fail-below"),

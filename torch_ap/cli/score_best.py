@@ -9,8 +9,15 @@ from torch_ap.inference import best_of_metrics
 
 
 def evaluate(args: argparse.Namespace) -> BestReport:
-    """Read the columns, and return the best system of each measure."""
+    """Read the columns, and return the best system of each measure.
+
+    Raises:
+        ValueError: for a measure of one ranking other than ap, which has no standard error here.
+    """
     measures, table, columns, _ = inputs = table_inputs.read(args)
+    for measure in measures if args.group is None else ():
+        if measure.kind != "ap" or measure.k is not None:
+            raise ValueError(f"--best is for ap of one ranking, and for means over --group, got {measure.name}")
     results = {}
     for measure in measures:
         systems = evaluate_systems(args, measure, columns)
