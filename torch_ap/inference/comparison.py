@@ -388,11 +388,12 @@ def compare_rankings(
             misses were fixed).
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
             items. Requires ``design="iid"`` and method "logit", "jackknife" or "influence". The differences without
-            each group replace the differences of items, with the degrees of freedom k - 1 of
+            each group replace the differences of items, with the degrees of freedom of
             :mod:`torch_ap.inference.groups`. "logit" uses the delete-one-group values up to 500 groups, without the
-            factor sqrt(k / (k + 1)) of t, and the linearized values beyond. Its interval contains 0 if p is above
-            1 - ``confidence_level``. For 10 to 200 groups, "logit" and "jackknife" rejected .035 to .059 at 5%,
-            "influence" .044 to .070, and tests of independent items .059 to .441 (``benchmarks.coverage``).
+            factor sqrt(k / (k + 1)) of t. Its interval then contains 0 if p is above 1 - ``confidence_level``. Beyond
+            500 groups it uses the linearized values. For 10 to 200 groups, "logit" and "jackknife" rejected
+            .035 to .059 at 5%, "influence" .044 to .070, and tests of independent items .059 to .441
+            (``benchmarks.coverage``).
         weights: must be None, because the formulas count items.
         n_resamples: number of bootstrap resamples, or of permutations; at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.

@@ -23,8 +23,8 @@ the variance. Therefore
 with which t rejects at most 6.8% at 5%, and 2.4% at 1%, in this case, for any K and G. The interval of one AP
 multiplies the quantile of t by sqrt(1 + 2 / K), a factor from simulations (``benchmarks.coverage``), because the
 estimated error is too small in samples whose AP is too large. The test of two systems needs no such factor. Averages,
-measures at rank k, confidence sequences, chance tests, the best of several systems and detectors have K - 1 degrees of
-freedom, without it.
+measures at rank k, normalized AP and gain, confidence sequences, chance tests, the best of several systems and
+detectors have K - 1 degrees of freedom, without it.
 
 The values AP_(-g) take one sort of all items, then a cumulative sum per group over the hits. Above ``MAX_JACKKNIFE``
 groups, the linearized form replaces them: with c_i the contribution of item i to AP by influence functions,
