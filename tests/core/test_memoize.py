@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import torch_ap
 from torch_ap.core.base.cached import memoize, settings_cache
@@ -85,3 +86,14 @@ def test_sigmas_that_are_written_to():
         metric.update([found], [{"keypoints": shape, "labels": label, "area": torch.tensor([64.0])}])
         values.append(metric.compute()["map"].item())
     assert values == [pytest.approx(0.7), 0]
+
+
+def test_tensors_of_modes_are_not_kept():
+    constant = settings_cache(torch.full)
+    tensors = [torch.zeros(3)]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = constant((2,), 7.5), memoize(lambda: torch.ones(1), min, tensors)
+    assert {type(x) for x in fake} == {FakeTensor}
+    assert constant((2,), 7.5).tolist() == [7.5, 7.5]
+    assert memoize(lambda: torch.ones(1), min, tensors).tolist() == [1]
+    assert constant((2,), 7.5) is constant((2,), 7.5)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 Result = TypeVar("Result")
@@ -17,14 +18,15 @@ _INSPECTED = (tuple, *_OWNED)
 _MOST_RESULTS = 4
 _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], object, Any]] = deque(maxlen=_MOST_RESULTS)
 _lock = threading.Lock()  # metrics may compute in several threads
+_active_modes = torch._C._len_torch_dispatch_stack  # a mode such as FakeTensorMode replaces the tensors of results
 
 
 def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
     """Return a function or class that caches its results for plain settings; results are shared and must be immutable.
 
     The key contains the types too, also inside tuples, since 1, 1.0 and True are equal but not equally valid.
-    Exceptions are not cached. Results for tensors, which may change, and for functions, which may own much memory, are
-    not cached.
+    Exceptions are not cached. Results for tensors, which may change, for functions, which may own much memory, and
+    inside a mode of ``torch`` are not cached.
     """
 
     @functools.lru_cache(_MOST_CACHED, typed=True)
@@ -33,6 +35,8 @@ def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(make, updated=())
     def call(*settings: Any, **named: Any) -> Result:
+        if _active_modes():
+            return make(*settings, **named)
         try:
             values = (*settings, *named.values()) if named else settings
             inner_types = tuple([_inner_types(x) for x in values if isinstance(x, _INSPECTED)])
@@ -58,14 +62,15 @@ def memoize(make: Callable[[], Result], key: object, tensors: Sequence[Tensor]) 
     """Return ``make()``, or its last result for the same unchanged tensors.
 
     The metrics of a compute group share one state and need one sort. The last few results are stored while their
-    tensors exist. Results of inference tensors are not stored, because torch does not count writes to them.
+    tensors exist. Results of inference tensors are not stored, because torch does not count writes to them, and no
+    results inside a mode of ``torch``.
 
     Args:
         make: pure function of the tensors.
         key: identity of the function: the same object in every call.
         tensors: input of ``make``.
     """
-    if any(map(Tensor.is_inference, tensors)):
+    if _active_modes() or any(map(Tensor.is_inference, tensors)):
         return make()
     with _lock:
         for entry in list(_latest):
