@@ -1,6 +1,7 @@
 """One call for judgements and runs: any form, peers' names and numbers, several runs, bad input."""
 
 import os
+import pickle
 import warnings
 from functools import partial
 from pathlib import Path
@@ -661,3 +662,17 @@ def test_queries_that_count_0_are_noted_with_their_number():
         torch_ap.evaluate({"q": {"d1": 1}}, {"q": {"D1": 1.0}}, "AP")
     with pytest.warns(UserWarning, match=r"the scores of the first query of `run` rise by one per document"):
         torch_ap.evaluate({"q": {"a": 1}}, {"q": {"a": 1, "b": 2, "c": 3}}, "AP")
+
+
+@pytest.mark.parametrize("measure", ["map", "bpref", "num_ret"])  # values are a list, an array and a tensor
+def test_results_are_records_without_order(measure):
+    qrels, run = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2}}, {"q1": {"a": 2.0, "b": 1.0}, "q2": {"c": 0.5, "a": 1.0}}
+    (result,) = torch_ap.evaluate(qrels, run, [measure]).results.values()
+    copied = pickle.loads(pickle.dumps(result))
+    assert result == result
+    assert result != copied
+    assert (result != result) is False
+    with pytest.raises(TypeError, match="not supported between instances of 'Result'"):
+        result < copied  # noqa: B015
+    assert f"values={result.values!r}" in repr(result)
+    assert repr(copied) == repr(result)

@@ -82,7 +82,13 @@ class Result(Record, _Fields):
     """
 
     __slots__ = ()
-    __eq__, __hash__ = object.__eq__, object.__hash__  # tensors have no truth value
+    # tensors have no truth value, and fields have no order
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__
+    __lt__, __le__, __gt__, __ge__ = object.__lt__, object.__le__, object.__gt__, object.__ge__  # type: ignore[operator]
+
+    def __repr__(self) -> str:
+        """Return the fields as text, with values as a tensor in every case."""
+        return _Fields.__repr__(self._replace(values=self.values))
 
     @property
     def values(self) -> Tensor:
