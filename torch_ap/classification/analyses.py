@@ -61,7 +61,9 @@ class ItemAnalyses:
         if settings.single and class_names is not None:
             raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
         names = [""] if settings.single else checks.names_of_classes(class_names, len(rankings.m))
-        return curve_records(settings.in_population(rankings), settings.convention, names, values)
+        has_groups = batch is not None and batch.groups is not None
+        rankings = settings.in_population(rankings)
+        return curve_records(rankings, settings.convention, names, values, has_groups=has_groups)
 
     def _sample(self, **options: Any) -> ItemSample:
         """Return the items as a sample; the options are fields of :class:`ItemSample`."""

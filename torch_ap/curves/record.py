@@ -64,6 +64,7 @@ class Curve(Result):
         name: name of the class or system; "" without a name.
         top_k: k of AP@k; None for all items.
         denominator: divisor of AP@k.
+        has_groups: whether the items are in groups, ``update(..., groups=)``, and so may depend on each other.
     """
 
     thresholds: Tensor
@@ -77,6 +78,7 @@ class Curve(Result):
     name: str = ""
     top_k: int | None = None
     denominator: str = "min"
+    has_groups: bool = False
 
     _keep_dtype = ("thresholds",)
 
@@ -242,7 +244,8 @@ class Curve(Result):
 
         Returns:
             :class:`torch_ap.inference.OperatingPoint`, which documents the measured coverage of each method. If no
-            threshold satisfies the minimum, its values are NaN, with a reason. With weights, the ends are NaN.
+            threshold satisfies the minimum, its values are NaN, with a reason. With weights, and with items in groups,
+            the ends are NaN, with a reason.
 
         Raises:
             TypeError, ValueError: for an invalid argument.
@@ -250,7 +253,7 @@ class Curve(Result):
         criterion = ThresholdCriterion(beta, precision, recall)
         resampling = Resampling(n_resamples, generator, chunk_size, progress)
         settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "resampling": resampling}
-        return operating_point(self._ranking(separable=True), criterion, **settings)
+        return operating_point(self._ranking(separable=True), criterion, has_groups=self.has_groups, **settings)
 
     @renamed_keywords(batch="chunk_size")
     def band(
@@ -267,6 +270,8 @@ class Curve(Result):
     ) -> Interval:
         """Return the confidence band of interpolated precision: see :func:`torch_ap.inference.precision_band`.
 
+        The band takes items as independent. For items in groups its ends are NaN, with a reason.
+
         Args:
             recall_levels: (R,) floating tensor in [0, 1]; None for the 101 levels of COCO.
             confidence_level: see :func:`torch_ap.inference.precision_band`.
@@ -278,13 +283,14 @@ class Curve(Result):
             progress: see :func:`torch_ap.inference.precision_band`.
 
         Raises:
-            TypeError, ValueError: for an invalid argument, and for a curve with weights.
+            TypeError, ValueError: for an invalid argument, for a curve with weights, and for ``simultaneous=True`` with
+                items in groups.
         """
         resampling = Resampling(n_resamples, generator, chunk_size, progress)
         if self.hits.is_floating_point():
             raise ValueError("`weights` cannot be combined with a confidence band, whose resamples count items")
         options = (recall_levels, confidence_level, design, resampling)
-        return band_of_curve(self._ranking(), *options, simultaneous=simultaneous)
+        return band_of_curve(self._ranking(), *options, simultaneous=simultaneous, has_groups=self.has_groups)
 
     def _ranking(self, *, separable: bool = False) -> HitCurve:
         """Return the tie groups with hits; ``separable`` merges groups with equal scores."""
@@ -323,7 +329,12 @@ def convention_fields(convention: Convention, m: int | None = None) -> dict[str,
 
 
 def curve_records(
-    rankings: HitCurve, convention: Convention, names: Sequence[str], average_precision: Tensor | None = None
+    rankings: HitCurve,
+    convention: Convention,
+    names: Sequence[str],
+    average_precision: Tensor | None = None,
+    *,
+    has_groups: bool = False,
 ) -> list[Curve]:
     """Return the record of each ranking.
 
@@ -332,6 +343,7 @@ def curve_records(
         convention: convention of the AP.
         names: (S,) names.
         average_precision: (S,) values; None to compute them.
+        has_groups: whether the items are in groups.
     """
     if average_precision is None:
         average_precision = convention(hit_curve.drop_groups_without_hits(rankings))
@@ -344,6 +356,7 @@ def curve_records(
             m=ranking.m[0],
             average_precision=value,
             name=name,
+            has_groups=has_groups,
             **convention_fields(convention, int(ranking.m)),
         )
         for ranking, value, name in zip(hit_curve.split(rankings), average_precision, names, strict=True)

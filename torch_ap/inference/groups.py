@@ -77,6 +77,7 @@ from torch_ap.inference.record import student_quantile
 METHODS = ("jackknife", "influence")  # of intervals with groups
 DEFAULT = ""  # "jackknife" up to MAX_JACKKNIFE groups, else "influence"
 NO_SPREAD = "fewer than two groups, or one with most hits, misses or top items, so the spread is unknown"
+GROUPS_REASON = "the interval takes items as independent, but the items are in groups"
 MAX_JACKKNIFE = 500  # groups; beyond, the linearized form covers as well and takes one pass
 MEASURED_FROM = 10  # groups with hits; with fewer, intervals cover the truth less often than they should
 # entries of hits from the top, a 64th of all; below, the same number of entries at geometric distances

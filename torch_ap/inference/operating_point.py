@@ -13,6 +13,7 @@ from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import posteriors
 from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.groups import GROUPS_REASON
 from torch_ap.inference.record import Result
 from torch_ap.inference.resampling import Resampling
 
@@ -194,7 +195,13 @@ class ThresholdCriterion:
 
 
 def operating_point(
-    curve: HitCurve, criterion: ThresholdCriterion, *, confidence_level: float, method: str, resampling: Resampling
+    curve: HitCurve,
+    criterion: ThresholdCriterion,
+    *,
+    confidence_level: float,
+    method: str,
+    resampling: Resampling,
+    has_groups: bool = False,
 ) -> OperatingPoint:
     """Return the operating point of one ranking, with its intervals.
 
@@ -204,6 +211,7 @@ def operating_point(
         confidence_level: nominal coverage.
         method: "posterior" or "bootstrap".
         resampling: settings of the bootstrap.
+        has_groups: whether the items are in groups; both methods require independent items.
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("method", method, METHODS)
@@ -219,6 +227,8 @@ def operating_point(
     hits, items = curve.cumulative_hits[index], curve.cumulative_items[index]
     if curve.weighted:
         ends, reason = best.new_full((3, 2), torch.nan), "no interval exists with weights: its formulas count items"
+    elif has_groups:
+        ends, reason = best.new_full((3, 2), torch.nan), f"{GROUPS_REASON}: the ends are NaN"
     elif method == "posterior":
         ends = _posterior_intervals(counts.map(lambda x: x[index]), best, criterion.beta, confidence_level)
     else:

@@ -22,6 +22,7 @@ from torch_ap.inference import dirichlet
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.dirichlet import WeightedItems
+from torch_ap.inference.groups import GROUPS_REASON
 from torch_ap.inference.groups_at_k import grouped_interval_at_k
 from torch_ap.inference.record import Ends, Interval, normal_quantile, wilson
 from torch_ap.inference.resampling import DESIGNS, Resampling
@@ -502,8 +503,9 @@ def band_of_curve(
     resampling: Resampling,
     *,
     simultaneous: bool = False,
+    has_groups: bool = False,
 ) -> Interval:
-    """Compute :func:`precision_band` of the hit curve of one unweighted ranking."""
+    """Compute :func:`precision_band` of the hit curve of one unweighted ranking; no ends for items in groups."""
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
@@ -511,12 +513,14 @@ def band_of_curve(
     device = curve.m.device
     levels = interpolation.recall_levels("101-point", device) if recall_levels is None else recall_levels.to(device)
     checks.boolean("simultaneous", simultaneous)
+    if simultaneous and has_groups:
+        raise ValueError("`simultaneous` cannot be combined with `groups`: the band takes items as independent")
     if simultaneous:
         return _simultaneous_band(curve, levels, confidence_level, design, resampling)
     estimate = interpolation.precision_at_levels(curve, levels)[0]
-    if int(curve.m) < 2 or int(curve.m) == int(curve.n):
+    if has_groups or int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)
-        reason = "fewer than two hits, or no misses: the ends are NaN"
+        reason = f"{GROUPS_REASON if has_groups else 'fewer than two hits, or no misses'}: the ends are NaN"
         return Interval(estimate, nan, nan, nan, confidence_level, "bootstrap-percentile", design, reason)
     values = bootstrap.replicates(curve, lambda x: interpolation.precision_at_levels(x, levels), design, resampling)
     tails = values.new_tensor([(1 - confidence_level) / 2, (1 + confidence_level) / 2])

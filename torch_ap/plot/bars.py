@@ -73,7 +73,8 @@ def per_class(
             names.
         interval: whether intervals are drawn. Classifiers have the intervals of
             :func:`torch_ap.inference.average_precision_interval`, by "bootstrap-logit" if AP is interpolated. Detectors
-            have intervals over images, ``metric.confidence_interval(per_class=True)``. AP@k, weights, "trapezoid" and
+            have intervals over images, ``metric.confidence_interval(per_class=True)``. Metrics of items in groups have
+            the intervals of the groups, and their curves have none. AP@k, weights, "trapezoid" and
             ties other than "grouped" have no interval. Interpolated AP of curves has none either, because a curve does
             not record whether its items are independent (the items of a detector are not); pass the metric instead.
         confidence_level: nominal coverage of each interval, in (0, 1).
@@ -161,6 +162,8 @@ def class_bars(
             curves = [replace(x, name=with_kind(source, x.name)) for x in known]
         has_several = len(curves) > 1
         bars = [(x.name or f"{place}" * has_several, _bar(x, options, independent)) for place, x in enumerate(curves)]
+        if options is not None and independent and any(x.has_groups for x in curves):
+            bars = _with_intervals_of_groups(bars, source, options)
     duplicates = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
     if duplicates:
         raise ValueError(f"`curves` must have different names, got {short_repr(duplicates[0])} twice")
@@ -183,6 +186,26 @@ def _detector_bars(
     return [(with_kind(metric, name), Bar(*map(float, numbers))) for name, *numbers in rows]
 
 
+def _with_intervals_of_groups(
+    bars: Sequence[tuple[str, Bar]], metric: ItemAnalyses, options: IntervalOptions
+) -> list[tuple[str, Bar]]:
+    """Return the bars of classes with the intervals of items in groups, without intervals if none exist."""
+    settings = metric._settings
+    with metric._all_ranks():
+        try:
+            sample = replace(
+                metric._sample(), settings=settings if settings.single else replace(settings, average="none")
+            )
+            interval = sample.interval_of_value(options.confidence_level, None, options.resampling)
+        except ValueError:
+            return list(bars)
+    ends = zip(array(interval.low).reshape(-1), array(interval.high).reshape(-1), strict=True)
+    return [
+        (name, replace(bar, low=float(low), high=float(high)))
+        for (name, bar), (low, high) in zip(bars, ends, strict=True)
+    ]
+
+
 def _bar(curve: Curve, options: IntervalOptions | None, independent: bool) -> Bar:
     """Return the bar of a curve, with an interval if the curve determines it.
 
@@ -195,7 +218,7 @@ def _bar(curve: Curve, options: IntervalOptions | None, independent: bool) -> Ba
     ranking, interpolation = vertices.ranking_of(curve), curve.interpolation
     tied = not tie_rule(curve.ties).is_threshold and bool((ranking.items > 1).any())
     has_interval = interpolation is None or (independent and not vertices.is_straight(curve))
-    if options is None or ranking.weighted or curve.top_k is not None or tied or not has_interval:
+    if options is None or curve.has_groups or ranking.weighted or curve.top_k is not None or tied or not has_interval:
         return Bar(value, chance=chance)
     method = "influence" if interpolation is None else "bootstrap-logit"
     settings = InferenceSettings(options.confidence_level, method, resampling=options.resampling)

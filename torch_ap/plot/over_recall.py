@@ -7,7 +7,7 @@ import numpy as np
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import raise_invalid, warn_of_reason
 from torch_ap.curves import Curve
 from torch_ap.functional import QueryCurve
 from torch_ap.inference import OperatingPoint
@@ -59,13 +59,16 @@ def precision_recall(
             at the right, in its colour, if the levels are far enough from each other; else a grey band from the lowest
             to the highest. Queries have no chance level.
         iso_f: values of F_beta whose lines are drawn; ``beta`` defaults to 1 here.
-        band: whether the confidence band of interpolated precision is drawn (:meth:`Curve.band`).
-        simultaneous: whether the band contains the whole curve, instead of the precision at each recall level.
+        band: whether the confidence band of interpolated precision is drawn (:meth:`Curve.band`). Items in groups have
+            no band, with a warning.
+        simultaneous: whether the band contains the whole curve, instead of the precision at each recall level;
+            cannot be combined with items in groups.
         mean: whether the mean interpolated precision of the curves with positives, at 101 recall levels, is drawn as a
             thick line; the lines of the curves are then thin.
         confidence_level: level of the band and of the intervals at operating points, in (0, 1).
         beta: marks the operating point of each curve with the highest F_beta, with its intervals
-            (:meth:`Curve.operating_point`). At most one of ``beta``, ``precision`` and ``recall`` can be used.
+            (:meth:`Curve.operating_point`; items in groups have no intervals). At most one of ``beta``, ``precision``
+            and ``recall`` can be used.
         precision: marks the operating point with this precision, likewise.
         recall: marks the operating point with this recall, likewise.
 
@@ -106,6 +109,8 @@ def precision_recall(
     named = [x for x, look in zip((drawn[i] for i in order), looks, strict=True) if look.named and isinstance(x, Curve)]
     settings: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
     bands = {id(x): x.band(**settings) for x in named if band and len(x.thresholds)}
+    if reason := next((bands[id(x)].reason for x in named if id(x) in bands and x.has_groups), ""):
+        warn_of_reason("band", reason)
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     is_new, ax = ax is None, style.axes_of(ax)
     _iso_lines(ax, values, 1.0 if beta is None else beta)

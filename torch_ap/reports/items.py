@@ -39,10 +39,12 @@ from torch_ap.reports.labels import MAX_LABELS, labels_section
 from torch_ap.reports.thresholds import HIGHEST_F1, RULES, curve_of_all, cuts_of_curve
 from torch_ap.retrieval.measures import words
 
-_DECISIONS = (
-    "Each system has its own threshold by each rule. Precision, recall and F1 of one ranking are compared by a "
-    "randomization test, which has no interval; the highest F1 has one of the delta method."
+_THRESHOLDS = "Each system has its own threshold by each rule."
+_TESTED = (
+    f"{_THRESHOLDS} Precision, recall and F1 of one ranking are compared by a randomization test, which has no "
+    "interval; the highest F1 has one of the delta method."
 )
+_UNTESTED = f"{_THRESHOLDS} The highest F1 has an interval of the delta method."
 
 
 def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
@@ -121,13 +123,14 @@ def _decision_differences(
             return {}, []
     if None in batches or batches[0].weights is not None:  # counts of bins, weighted items
         return {}, []
-    target, rows, remarks = batches[0].target, dict[str, dict[str, Any]](), [_DECISIONS]
+    target, rows = batches[0].target, dict[str, dict[str, Any]]()
     is_counted, is_positive = counted_items(target), target == 1
     if metric._settings.inputs.classes:
         is_counted = is_counted[:, None]
         is_positive = target[:, None] == torch.arange(batches[0].scores.shape[1], device=target.device)
     is_positive = is_positive & is_counted
     is_tested = is_positive.ndim == 1 and batches[0].groups is None  # as one ranking of independent items
+    remarks = [_TESTED if is_tested else _UNTESTED]
     for rule, settings in RULES:
         least = [x.operating_point(**settings).threshold for x in curves]
         if any(bool(x.isnan()) for x in least):

@@ -41,7 +41,8 @@ class Cuts:
         fp: (T,) other items with at least the score.
         m: number of positives.
         n: number of items; None for detections, whose negatives cannot be counted.
-        ends: (6, T) low and high ends of precision, recall and F1; None to compute posterior intervals of items.
+        ends: (6, T) low and high ends of precision, recall and F1; None to compute posterior intervals of independent
+            items.
         is_slice: whether the ranking has the items of all classes in a slice of the images.
     """
 
@@ -61,7 +62,8 @@ def cuts_of_curve(curve: Curve) -> Cuts:
     assert ranking.score is not None
     hits, items = (segments.as_float64(x).cpu().numpy() for x in (ranking.cumulative_hits, ranking.cumulative_items))
     score = segments.comparable(ranking.score).cpu().numpy()
-    return Cuts(curve.name, score, hits, items - hits, float(curve.m), float(curve.n))
+    ends = np.full((6, len(score)), np.nan) if curve.has_groups else None
+    return Cuts(curve.name, score, hits, items - hits, float(curve.m), float(curve.n), ends)
 
 
 def curve_of_all(curves: Sequence[Curve]) -> Curve:
@@ -74,7 +76,8 @@ def curve_of_all(curves: Sequence[Curve]) -> Curve:
     order = torch.argsort(score, descending=True)
     n, m = (torch.stack([getattr(x, name) for x in curves]).sum() for name in ("n", "m"))
     hits, items = (x[order].cumsum(0) for x in (hits, items))
-    return Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL)
+    has_groups = any(x.has_groups for x in curves)
+    return Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL, has_groups=has_groups)
 
 
 def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str], *, is_slice: bool = False) -> list[Cuts]:
