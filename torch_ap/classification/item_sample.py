@@ -23,7 +23,12 @@ from torch_ap.inference.average_precision_at_k import interval_at_k_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import compare_averages, compare_curves
 from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k, method_at_k
-from torch_ap.inference.contributions import Contributions, jackknife_contributions, ranking_contributions
+from torch_ap.inference.contributions import (
+    Contributions,
+    jackknife_contributions,
+    ranking_contributions,
+    require_all_items,
+)
 from torch_ap.inference.edge_cases import check_comparison, check_convention
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.label_noise import interval_of_noisy_items
@@ -261,6 +266,7 @@ class ItemSample(Sample):
     def contributions(self, resampling: Resampling) -> Contributions:  # noqa: ARG002 - from the items
         """Return the contributions of the items to the AP of one ranking, or to an average."""
         self._require_sample_prevalence("a selection")
+        require_all_items(self.settings.convention.top_k)
         assert self.batch is not None
         single = self.settings.inputs.width is None
         if not single and self.settings.average in ("none", None):

@@ -10,8 +10,9 @@ from torchmetrics.wrappers.abstract import WrapperMetric
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.items.settings import APSettings
 from torch_ap.core.metric.base import RankingMetric
-from torch_ap.inference.contributions import Contributions, differing_unit
+from torch_ap.inference.contributions import Contributions, differing_unit, require_all_items
 from torch_ap.inference.metric import Sample
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.selection import (
@@ -37,7 +38,8 @@ class BestOf(WrapperMetric):
     later epochs count.
 
     Args:
-        metric: a metric of torch_ap with one value and an interval. For detectors the value is ``map``.
+        metric: a metric of torch_ap with one value and an interval. For detectors the value is ``map``. Metrics of
+            items must have ``top_k=None``.
         max_units: number of items whose contributions are stored, at least 2: half of them are the items with the
             largest contributions in the first epoch, the others are drawn at random. Values and their standard errors
             remain exact, and the correlations of the epochs are estimated. None for all items, 4 bytes per item and
@@ -70,6 +72,9 @@ class BestOf(WrapperMetric):
         super().__init__()
         if not isinstance(metric, RankingMetric):
             raise_invalid("metric", "must be a metric of torch_ap", metric, TypeError)
+        settings = getattr(metric, "_settings", None)
+        if isinstance(settings, APSettings):
+            require_all_items(settings.convention.top_k)
         self.metric = metric
         self.max_units = checks.positive_int("max_units", max_units, least=2, optional=True)
         self._epochs: list[Contributions] = []

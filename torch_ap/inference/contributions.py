@@ -48,6 +48,14 @@ def differing_unit(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) ->
     return None
 
 
+def require_all_items(top_k: int | str | None) -> None:
+    """Raise ValueError for AP@k of items, whose best value has no correction."""
+    if top_k is not None:
+        raise ValueError(
+            f"`top_k` must be None for the best of several values, which supports AP of all items, got {top_k}"
+        )
+
+
 def ranking_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, design: str) -> Contributions:
     """Return the contributions of the items to the AP of one ranking.
 
