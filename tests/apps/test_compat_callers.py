@@ -21,7 +21,7 @@ from pycocotools import mask as peer_mask
 
 from tests.apps.test_compat import HEIGHT, WIDTH, is_equal, own_data, random_data, silently
 from torch_ap import compat
-from torch_ap.compat import COCO, CocoDetection, COCOeval, CocoEvaluator, mask
+from torch_ap.compat import COCO, CocoDetection, COCOeval, CocoEvaluator, LVISEval, mask
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
@@ -443,6 +443,99 @@ def test_statistics_of_an_evaluation(tmp_path):
     other.evalImgs = []
     with pytest.raises(RuntimeError, match="evaluate"):
         other.errors()
+
+
+def images_of_boxes(ids, offset):
+    """Return annotations and results of one box per image; boxes of images of the second half are found worse."""
+    boxes = [[10 + number, 10, 40, 40] for number in range(len(ids))]
+    truth = {
+        "images": [{"id": x, "height": 200, "width": 200, **LVIS_FIELDS} for x in ids],
+        "categories": [{"id": 3, "name": "cat", "frequency": "f"}],
+        "annotations": [
+            {"id": place, "image_id": x, "category_id": 3, "bbox": box, "area": 1600, "iscrowd": 0}
+            for place, (x, box) in enumerate(zip(ids, boxes, strict=True), 1)
+        ],
+    }
+    moved = [[x + offset * (2 * place >= len(ids)), *rest] for place, (x, *rest) in enumerate(boxes)]
+    scores = [1 - place / (2 * len(ids)) for place in range(len(ids))]
+    keys = zip(ids, moved, scores, strict=True)
+    return truth, [{"image_id": x, "category_id": 3, "bbox": box, "score": score} for x, box, score in keys]
+
+
+LVIS_FIELDS = {"neg_category_ids": [], "not_exhaustive_category_ids": []}
+IDS = {
+    "numbers": [*range(1, 13)],
+    "others": [*range(101, 125, 2)],
+    "floats": [float(x) for x in range(1, 13)],
+    "text": [f"image-{x:02}" for x in range(12)],
+}
+
+
+def evaluated_by(package, ids, offset):
+    truth, results = images_of_boxes(ids, offset)
+    if package == "coco":
+        return evaluated(results, truth)
+    evaluation = LVISEval(truth, results, "bbox")
+    evaluation.run()
+    return evaluation
+
+
+@pytest.mark.parametrize("package", ["coco", "lvis"])
+@pytest.mark.parametrize("kind", IDS)
+def test_slices_groups_and_pages_use_the_ids_of_the_images(kind, package, tmp_path):
+    ids = IDS[kind]
+    one, other = (evaluated_by(package, ids, offset) for offset in (18, 10))
+    slices, few = {"good": ids[:6], "bad": ids[6:], "first": ids[:1]}, {"n_resamples": 20}
+    interval = one.confidence_interval(slices=slices, **few)
+    alone = []
+    for chosen in slices.values():
+        part = evaluated_by(package, ids, 18)
+        setattr(part.params, "imgIds" if package == "coco" else "img_ids", chosen)
+        part.evaluate()
+        alone.append(float(part.to_metric().compute()["map"]))
+    assert interval.estimate.tolist() == pytest.approx(alone)
+    assert alone[0] == pytest.approx(1)
+    assert alone[1] < 0.5
+    gaps = one.compare(other, slices=slices, **few)
+    assert gaps.difference.tolist() == pytest.approx([0, alone[1] - float(other_half(other, ids, package)), 0])
+    groups = {x: place % 10 for place, x in enumerate(ids)}
+    metric = one.to_metric()
+    of_metric = dict(zip(metric.per_image()["image"].tolist(), groups.values(), strict=True))
+    pairs = [x.confidence_interval(groups=y) for x, y in ((one, groups), (metric, of_metric))]
+    assert (float(pairs[0].low), float(pairs[0].high)) == (float(pairs[1].low), float(pairs[1].high))
+    unknown = "image-99" if kind == "text" else 0
+    for call in (one.confidence_interval, lambda **options: one.compare(other, **options)):
+        with pytest.raises(ValueError, match=r"slices.*(image-99|0)"):
+            call(slices={"day": [ids[0], unknown]}, **few)
+        with pytest.raises(ValueError, match="`groups` must contain every image"):
+            call(groups=dict(list(groups.items())[1:]))
+    with pytest.raises(ValueError, match="slices"):
+        one.report(tmp_path / "x.md", slices={"day": [unknown]}, **few)
+    page = one.report(tmp_path / "x.md", other=other, slices=slices, **few).read_text()
+    table = page.split("## All images")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ")[0] for line in table.splitlines() if line.startswith("|")]
+    assert sorted(rows[2:]) == sorted(map(str, ids))
+
+
+def other_half(evaluation, ids, package):
+    """Return mAP of the second half of the images."""
+    setattr(evaluation.params, "imgIds" if package == "coco" else "img_ids", ids[6:])
+    evaluation.evaluate()
+    value = evaluation.to_metric().compute()["map"]
+    setattr(evaluation.params, "imgIds" if package == "coco" else "img_ids", ids)
+    evaluation.evaluate()
+    return value
+
+
+@pytest.mark.parametrize("package", ["coco", "lvis"])
+def test_the_metric_of_an_evaluation_has_the_ids_of_the_images(package):
+    ids = IDS["others"]
+    metric = evaluated_by(package, ids, 18).to_metric()
+    assert metric.per_slice({"good": ids[:6], "bad": ids[6:]})["map"][0] == pytest.approx(1)
+    assert {row["image"] for row in metric.suspicious_labels().rows()} <= set(ids[6:])
+    assert metric.detections_table()["image"].unique().tolist() == ids
+    with pytest.raises(ValueError, match="`sample_ids` of updates"):
+        metric.per_slice({"first": [0]})
 
 
 @pytest.mark.parametrize("kind", ["segm", "boundary", "keypoints"])

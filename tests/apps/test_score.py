@@ -130,6 +130,26 @@ def test_suspicious_labels_of_rows_and_of_classes(paths, tensors, score):
     assert {row["class"], row["predicted_class"]} < {"score", "other", "third"}
 
 
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_the_pages_number_suspicious_labels_by_rows_from_1(has_classes, paths, tensors, score, tmp_path):
+    """The numbers are those of the terminal. Pages of classes have fewer candidates, so other rows."""
+    names = ["score", "other", "third"]
+    words = ("--preds", *names, "--target", "class", "--normalization", "none") if has_classes else BINARY
+    preds = torch.stack([tensors[x] for x in names], 1) if has_classes else tensors["score"]
+    metric = MulticlassAveragePrecision(3, normalization=None) if has_classes else BinaryAveragePrecision()
+    metric.update(preds, tensors["class" if has_classes else "label"])
+    expected = (metric.suspicious_labels(limit=20).table["item"] + 1).tolist()
+    pages = [tmp_path / name for name in ("score.md", "report.md")]
+    said = score(paths["csv"], *words, "--suspicious-labels", "--report", pages[0], "--json")
+    rows = json.loads(said.out)["suspicious_labels"]["rows"]
+    assert has_classes or [row["item"] for row in rows[:20]] == expected
+    assert main.main(["report", paths["csv"], *words, "-o", str(pages[1])]) == 0
+    for page in pages:
+        section = page.read_text().split("## Labels that may be wrong")[1].split("\n## ")[0]
+        head, _, *listed = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
+        assert [int(row[head.index("item")].replace(",", "")) for row in listed] == expected
+
+
 def test_every_measure_of_one_ranking(paths, tensors, score):
     preds, target = tensors["score"], tensors["label"]
     names = ["ap", "ap@7", *table_names.INTERPOLATED, "P@7", "R@7", "F@7", "Rprec"]

@@ -79,6 +79,7 @@ class EvaluatedItems(Evaluation, ItemAnalyses):
         settings: settings of the value, without bins.
         preds, target, weights: items, as for ``update`` of the metrics.
         groups: (N,) integers, the group of each item, or None.
+        first_id: id of the first item; the ids of the others follow.
     """
 
     def __init__(
@@ -88,8 +89,9 @@ class EvaluatedItems(Evaluation, ItemAnalyses):
         target: Tensor,
         weights: Tensor | None = None,
         groups: Tensor | None = None,
+        first_id: int = 0,
     ) -> None:
-        self._settings, self.device = settings, preds.device
+        self._settings, self.device, self._first_id = settings, preds.device, first_id
         self._items = validate_call(settings, preds, target, weights)._replace(groups=groups)
         self._rankings = settings.curve(self._items)
 
@@ -146,7 +148,7 @@ class EvaluatedItems(Evaluation, ItemAnalyses):
         return self._items
 
     def _item_ids(self) -> Tensor:
-        return torch.arange(len(self._items.scores), device=self.device)
+        return self._first_id + torch.arange(len(self._items.scores), device=self.device)
 
 
 disable_tracing_of_methods(ItemAnalyses)

@@ -102,7 +102,7 @@ def _suspicious_labels(
     names = list(table_inputs.class_names(args, classes)) if classes else None
     labels = evaluate(args, measure, columns).suspicious_labels(class_names=names)
     title = f"Suspicious labels: the change of {measure.name}, {number(labels.value)}, if a label were corrected"
-    return SuspiciousLabelsReport(labels, title, {"item": lambda row: row["item"] + 1})
+    return SuspiciousLabelsReport(labels, title, {})
 
 
 def _result_of(

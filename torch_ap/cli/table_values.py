@@ -24,7 +24,8 @@ def evaluate(args: argparse.Namespace, measure: Measure, columns: Columns, avera
     average = "none" if task is None else average
     options = {"convention": measure.formula, "prevalence": args.prevalence, "empty_target_action": action}
     settings = average_precision_settings((task, width), average, None, None, True, args.normalization, **options)
-    return EvaluatedItems(settings, columns.preds, columns.target, columns.weights, columns.cluster)
+    rows = columns.preds, columns.target, columns.weights, columns.cluster
+    return EvaluatedItems(settings, *rows, first_id=1)  # as messages count the rows of a file
 
 
 def _evaluate_queries(args: argparse.Namespace, measure: Measure, columns: Columns) -> EvaluatedQueries:

@@ -247,7 +247,9 @@ class COCOeval(Statistics):
             print(f" {confidence_level:.0%} interval of the first number: {low:0.3f} to {high:0.3f}")
 
     def to_metric(self) -> MeanAveragePrecision:
-        """Return the evaluated images as a metric, which has further methods; labels are category ids.
+        """Return the evaluated images as a metric, which has further methods.
+
+        Labels are category ids, and ``sample_ids`` are image ids. Without integers, images have positions.
 
         Raises:
             RuntimeError: before ``evaluate``, and after ``evalImgs`` has been replaced.

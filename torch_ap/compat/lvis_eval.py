@@ -260,7 +260,9 @@ class LVISEval(Statistics):
         return float(np.mean(defined)) if len(defined) else -1
 
     def to_metric(self) -> LVISMeanAveragePrecision:
-        """Return the evaluated images as a metric, which has further methods; labels are category ids.
+        """Return the evaluated images as a metric, which has further methods.
+
+        Labels are category ids, and ``sample_ids`` are image ids. Without integers, images have positions.
 
         Raises:
             RuntimeError: before ``evaluate``.

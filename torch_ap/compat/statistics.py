@@ -2,7 +2,7 @@
 
 import datetime
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 import torch
 
 from torch_ap.compat.images import ious_of_images
-from torch_ap.core.base.messages import raise_invalid, warn_caller
+from torch_ap.core.base.class_names import is_int64
+from torch_ap.core.base.messages import raise_invalid, suggest_id, warn_caller
 from torch_ap.detection.errors.operating_points import OperatingPoints
 from torch_ap.detection.errors.tide import DetectionErrors
 from torch_ap.detection.inputs.federated import KEYS
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
+from torch_ap.inference.groups import ids_of_groups
 from torch_ap.inference.record import Comparison, Interval
 
 __all__ = ["Statistics", "time_now"]
@@ -57,7 +59,9 @@ class Statistics:
         return self._numbers.settings
 
     def _metric_of(self, kind: Any, categories: Sequence[Mapping[str, Any]], **settings: Any) -> Any:
-        """Return a metric with the evaluated images; labels remain indices if some ids of categories are not integers.
+        """Return a metric with the evaluated images.
+
+        Labels remain indices if some ids of categories are not integers, and images positions likewise.
 
         Args:
             kind: class of the metric.
@@ -78,8 +82,36 @@ class Statistics:
         if all(isinstance(category, int) for category in params.catIds):
             ids = torch.tensor(list(params.catIds), dtype=torch.int64)
             columns = columns | {name: ids[columns[name]] for name in _LABELS if name in columns}
-        metric._add(columns, None, None, None)
+        metric._add(columns, None, self._integer_image_ids(), None)
         return metric
+
+    def _integer_image_ids(self) -> list[int] | None:
+        """Return the ids of the evaluated images; None if some are not integers, such as text."""
+        ids: list[Any] = self._paramsEval.imgIds
+        return ids if all(map(is_int64, ids)) else None
+
+    def _by_ids_of_metric(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments of a method of the metric, with positions in place of image ids that are not integers.
+
+        Raises:
+            ValueError: for a slice with an unknown id, and for groups that lack an image.
+        """
+        if self._integer_image_ids() is not None:
+            return dict(options)
+        known, options = {image: place for place, image in enumerate(self._paramsEval.imgIds)}, dict(options)
+
+        def positions(name: str, images: Iterable[Any]) -> list[int]:
+            for unknown in (x for x in images if x not in known):
+                raise_invalid(
+                    f"slices[{name!r}]", f"must be ids of evaluated images{suggest_id(unknown, known)}", unknown
+                )
+            return [known[x] for x in images]
+
+        if isinstance(slices := options.get("slices"), Mapping):
+            options["slices"] = {name: positions(name, list(images)) for name, images in slices.items()}
+        if options.get("groups") is not None:
+            options["groups"] = dict(enumerate(ids_of_groups(list(known), options["groups"], "image").tolist()))
+        return options
 
     def to_metric(self) -> CocoMetric:
         """Return the evaluated images as a metric, with all its methods; ``evaluate`` must come first."""
@@ -103,9 +135,9 @@ class Statistics:
 
         Args:
             args, options: the arguments of the metric; ``n_resamples``, ``generator``, ``chunk_size`` and ``progress``
-                of a bootstrap among them.
+                of a bootstrap among them. ``slices`` and ``groups`` contain the image ids of the data set.
         """
-        return self.to_metric().confidence_interval(*args, **options)
+        return self.to_metric().confidence_interval(*args, **self._by_ids_of_metric(options))
 
     @_with_signature_of(CocoMetric.compare)
     def compare(self, other: "Statistics", **options: Any) -> Comparison:
@@ -114,14 +146,14 @@ class Statistics:
         Args:
             other: the evaluation of the other detector.
             options: the arguments of the metric; ``n_resamples``, ``generator``, ``chunk_size`` and ``progress`` of a
-                bootstrap among them.
+                bootstrap among them. ``slices`` and ``groups`` contain the image ids of the data set.
         """
         if not isinstance(other, Statistics):
             raise_invalid("other", "must be an evaluation of the same class", other, TypeError)
         metrics = self.to_metric(), other.to_metric()
         if self._paramsEval.imgIds != other._paramsEval.imgIds:
             raise ValueError("`other` must be an evaluation of the same images")
-        return metrics[0].compare(metrics[1], **options)
+        return metrics[0].compare(metrics[1], **self._by_ids_of_metric(options))
 
     @_with_signature_of(CocoMetric.errors)
     def errors(self, *args: Any, **options: Any) -> DetectionErrors:
@@ -134,12 +166,21 @@ class Statistics:
         return self.to_metric().operating_points(*args, **options)
 
     def report(self, path: str | Path, **options: Any) -> Path:
-        """Write one page with all results; see :func:`torch_ap.report`. ``other`` is another evaluation."""
+        """Write one page with all results; see :func:`torch_ap.report`.
+
+        Args:
+            path: path of the page.
+            options: the arguments of the function. ``other`` is another evaluation. ``slices`` contains the image ids
+                of the data set.
+        """
         from torch_ap.reports.write import report  # imports all domains
 
         if isinstance(options.get("other"), Statistics):
             options["other"] = options["other"].to_metric()
-        return report(self.to_metric(), path, **options)
+        metric = self.to_metric()
+        if self._integer_image_ids() is None and options.get("image_names") is None:
+            options["image_names"] = list(map(str, self._paramsEval.imgIds))
+        return report(metric, path, **self._by_ids_of_metric(options))
 
 
 def time_now() -> str:
