@@ -157,3 +157,14 @@ def test_ious_must_be_numbers(kind):
     }
     with pytest.raises(ValueError, match=r"(ious'\]|iou_type|iou)` must .*got .*torch\.bool"):
         calls[kind]()
+
+
+@pytest.mark.parametrize(("images", "covered"), [(15, ".57 to .89 with 20"), (40, ".57 to .92 with 20 to 50")])
+def test_few_images_have_the_coverage_of_similar_numbers(images, covered):
+    metric, boxes = MeanAveragePrecision(), torch.tensor([[10.0, 10, 30, 30]])
+    for image in range(images):
+        target = {"boxes": boxes, "labels": torch.tensor([0])}
+        found = {**target, "boxes": boxes + 3 * (image % 2), "scores": torch.tensor([0.9 - 0.01 * image])}
+        metric.update([found], [target])
+    reason = metric.confidence_interval(n_resamples=20).reason
+    assert reason == f"{images} images: likely too narrow, 95% covered {covered} images"

@@ -27,7 +27,7 @@ _THIRDS = (
 
 _NARROW = (
     "Intervals are likely too narrow for slices of fewer than 50 images, and where most classes are in fewer than 20: "
-    "95% covered .57 to .89 of such data. With one image there is none."
+    "95% covered .57 to .89 with 20 images, and .57 to .92 with 20 to 50 images. With one image there is none."
 )
 _MAX_THRESHOLDS = 50  # of the slider, whose numbers are part of pages of nearly 3 MB
 _MIN_IMAGES = 10  # of a slice, below which the p-values of differences are limited above 0.001

@@ -29,6 +29,7 @@ _NUMBERS_PER_TASK = 1 << 24  # several resamples in one task, which share sums a
 # below these numbers of images, intervals cover too little (benchmarks.coverage)
 _MIN_IMAGES = 10  # of a class, or of a comparison, whose coverage was measured from 50 images on
 _MIN_IMAGES_OF_MEAN = 50
+_FEWEST_MEASURED = 20  # images; the smallest number with a measured coverage of the mean
 _MIN_IMAGES_OF_MOST_CLASSES = 20  # of the mean
 
 
@@ -187,7 +188,8 @@ def _mean_note(ranked: ResampledRankings) -> str:
     """Return why an interval of the mean is likely too narrow; "" otherwise."""
     count = images_of_mean([ranked])
     if count < _MIN_IMAGES_OF_MEAN:
-        return f"{count} images: likely too narrow, 95% covered .57 to .89 with 20 images"
+        covered = ".57 to .92 with 20 to 50 images" if count > _FEWEST_MEASURED else ".57 to .89 with 20 images"
+        return f"{count} images: likely too narrow, 95% covered {covered}"
     of_classes = images_per_list(ranked)
     of_classes = of_classes[of_classes > 0]
     if 2 * int((of_classes < _MIN_IMAGES_OF_MOST_CLASSES).sum()) <= len(of_classes):
