@@ -225,7 +225,7 @@ def test_looks_at_items_in_groups():
     assert (found.method, found.reason) == ("confidence-sequence", "")
     with pytest.warns(UserWarning, match="6 groups with hits"):
         few = average_precision_interval(preds, target, first_look=60, groups=groups % 6)
-    assert few.reason == "6 groups with hits, but coverage is measured from 10 on"
+    assert few.reason == "6 groups with hits, but coverage is measured from 10 on: the interval may be too narrow"
     alone = average_precision_interval(preds, target, first_look=60, groups=groups * 0)
     assert alone.low.isnan()
     assert "fewer than two groups" in alone.reason

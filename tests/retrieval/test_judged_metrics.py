@@ -18,6 +18,7 @@ from torch_ap.cli import main
 from torch_ap.cli.judged_metrics import evaluate
 from torch_ap.files import read_qrels, read_run
 from torch_ap.inference import compare_per_query, mean_interval
+from torch_ap.inference.queries import bounded_mean_interval
 from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.retrieval.runs import judge, measured
 from torch_ap.retrieval.runs import names as report
@@ -161,6 +162,88 @@ def test_the_page_reports_saturation_within_queries(tmp_path, capsys):
     page = tmp_path / "x.md"
     trec(tmp_path, capsys, "-m", "map", "--report", page)
     assert "Saturated" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("convention", "rule"),
+    [
+        ("trec10", "Items with equal scores are in descending order of their names, as in trec"),
+        ("trec9", "Items with equal scores in single precision are in descending order of their names, as in trec"),
+        ("expected", "Equal scores count as the mean over all their orders."),
+        ("grouped", "Items with equal scores enter together."),
+    ],
+)
+@pytest.mark.parametrize("name", ["map", "ndcg", "P@5"])
+def test_the_page_describes_the_ties_of_the_file(name, convention, rule, files, capsys, tmp_path):
+    page = tmp_path / "x.md"
+    trec(files, capsys, "-m", name, "--convention", convention, "--report", page)
+    text = page.read_text()
+    ends = [judged_run(files, convention=order) for order in ("pessimistic", "optimistic")]
+    bounds = [evaluate_by_name(x, [name])[name].aggregate for x in ends]
+    assert rule in text
+    assert sum(x in text for x in ("Items with equal scores", "Equal scores count")) == 1
+    documents = judged_run(files).documents
+    keys = list(zip(documents.number.tolist(), documents.scores.tolist(), strict=True))
+    tied = [score for (query, score) in keys if keys.count((query, score)) > 1]
+    assert f"Tied scores: {100 * len(tied) / len(keys):.3g}% of the items share their score" in text
+    if convention != "grouped":  # a group that enters as a whole can count less than any order
+        assert f"between {min(bounds):.3f} and {max(bounds):.3f}" in text
+    assert f"Saturated scores: {tied.count(0.0)} of {len(keys)} " in text
+    assert "are exactly 0, the lowest" in text
+    assert "exactly -" not in text
+    if convention.startswith("trec"):
+        assert f"ties='{convention}'" in text
+        assert "ties='grouped'" not in text
+
+
+def test_intervals_at_k_end_at_the_largest_possible_value(tmp_path, capsys):
+    draw = np.random.default_rng(2)
+    rows = [(q, d, int(draw.random() < 0.2)) for q in range(8) for d in range(25)]
+    (tmp_path / "qrels").write_text("".join(f"q{q} 0 d{d} {grade}\n" for q, d, grade in rows))
+    (tmp_path / "run0").write_text("".join(f"q{q} Q0 d{d} 0 {draw.random()} run0\n" for q, d, _ in rows))
+    (tmp_path / "clusters").write_text("".join(f"q{q} c{q % 4}\n" for q in range(8)))
+    most = {"P@1000": 0.025, "F@1000": 2 * 25 / 1025, "RBP(p=0.95)@10": 1 - 0.95**10, "P@10": 1, "R@5": 1}
+    asked = [x for name in most for x in ("-m", name)]
+    found = json.loads(trec(tmp_path, capsys, *asked, "--interval", "--json").out)["run0"]
+    judged = judged_run(tmp_path)
+    for name, bound in most.items():
+        if name.startswith("RBP"):
+            assert found[name]["high"] < bound
+            continue
+        ends = mean_interval(evaluate_by_name(judged, [name])[name].values / bound)
+        wanted = [bound * float(ends.low), bound * float(ends.high)]
+        assert [found[name]["low"], found[name]["high"]] == pytest.approx(wanted, rel=1e-9)
+        own = evaluate(judged, name).confidence_interval()
+        assert [float(own.low), float(own.high)] == pytest.approx(wanted, rel=1e-9)
+    options = ("--interval", "--cluster", tmp_path / "clusters", "--confidence-level", 0.999999, "--json")
+    clustered = json.loads(trec(tmp_path, capsys, "-m", "P@1000", *options).out)["run0"]["P@1000"]
+    assert clustered["high"] <= 0.025
+
+
+def test_values_of_zero_and_the_bound_have_wilsons_interval():
+    found = bounded_mean_interval(torch.tensor([0.25, 0.0, 0.25]), 0.25)
+    assert found.reason == "all values are 0 or 0.25: Wilson's interval"
+    assert float(found.estimate) == pytest.approx(0.5 / 3)
+
+
+def test_a_warning_about_clusters_is_printed_once(files, capsys, tmp_path):
+    (tmp_path / "clusters").write_text("".join(f"q{q} c{q % 4}\n" for q in range(12)))
+    asked = ("-m", "map", "-m", "P@5", "-m", "ndcg", "--interval", "--simultaneous", "--cluster", tmp_path / "clusters")
+    notes = [x for x in trec(files, capsys, *asked).err.splitlines() if "groups with" in x]
+    rule = "--cluster: 4 groups with queries, but coverage is measured from 10 on: the interval may be too narrow"
+    assert notes == [f"torch-ap: {rule}"]
+
+
+def test_measures_without_a_chance_test_have_a_reason(files, capsys):
+    asked = ("-m", "map", "-m", "ndcg@10", "--chance-test")
+    text = trec(files, capsys, *asked).out
+    (line,) = [x for x in text.splitlines() if x.startswith("ndcg@10 ") and "run0" in x]
+    assert line.split()[3:] == ["-"] * 3
+    assert "-: no test against chance: only map and map@k have one (ndcg@10)" in text
+    found = json.loads(trec(files, capsys, *asked, "--json").out)["run0"]
+    assert found["ndcg@10"]["chance_test"]["p_value"] is None
+    assert found["ndcg@10"]["chance_test"]["reason"].startswith("no test against chance")
+    assert "reason" not in found["map"]["chance_test"]
 
 
 def test_intervals_need_no_second_look_at_a_run(files, monkeypatch, capsys):

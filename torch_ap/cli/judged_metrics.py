@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,16 +12,17 @@ from torch_ap.cli.compare_runs import Settings
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.inputs import QueryInputs
-from torch_ap.retrieval.metrics.analyses import EvaluatedQueries
+from torch_ap.retrieval.metrics.analyses import EvaluatedQueries, RunScores
 from torch_ap.retrieval.runs import names
 from torch_ap.retrieval.runs.judged import Judged, Listed
-from torch_ap.retrieval.runs.measure_names import COUNTS
+from torch_ap.retrieval.runs.measure_names import COUNTS, TREC_CONVENTIONS
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.runs.results import result_interval
 from torch_ap.retrieval.settings import MeasureSettings
 
 ENDS = ("low", "high", "chance")
 CHANCE_NUMBERS = ("estimate", "chance_level", "standard_deviation", "p_value")
+NO_CHANCE_TEST = "no test against chance: only map and map@k have one"
 
 
 def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) -> Any:
@@ -57,7 +59,31 @@ def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) ->
     relevant = {place: m for place, m in zip(ids.tolist(), curve.m.tolist(), strict=True) if place >= 0}
     items = scores[kept], target[kept], ids[query[kept]], None, relevant
     batch = inputs.validate(*items, None if retrieved is None else retrieved[kept])
-    return EvaluatedQueries(MeasureSettings(measure, inputs, aggregation=names.aggregation_of(name)), batch)
+    settings = MeasureSettings(measure, inputs, aggregation=names.aggregation_of(name))
+    return EvaluatedQueries(settings, batch, _run_scores(judged, name, queries, ids))
+
+
+def _run_scores(judged: Judged, name: str, queries: Sequence[Any] | None, ids: Tensor) -> RunScores:
+    """Return the scores of the file.
+
+    Args:
+        judged: the run.
+        name: as for :func:`evaluate`.
+        queries: as for :func:`evaluate`.
+        ids: (S,) int64, the id of each query of ``judged``; -1 if it is left out.
+    """
+    documents = judged.documents
+    assert isinstance(documents, Listed)
+    id_of_number = torch.full((len(documents.qrels.queries),), -1)
+    id_of_number[documents.chosen] = ids
+    query = id_of_number[documents.number]
+    kept = query >= 0
+    scores = RunScores(segments.as_float64(documents.scores[kept]), query[kept])
+    if judged.convention not in TREC_CONVENTIONS:
+        return scores
+    with_ties = replace(documents, by_document=False, by_name={})
+    tied = evaluate(Judged(judged.queries, "expected", judged.relevance_level, with_ties), name, queries)
+    return replace(scores, order=judged.convention, tied=tied)
 
 
 def _items(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
@@ -94,6 +120,11 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
 def has_chance_test(name: str) -> bool:
     """Whether a measure is AP or AP@k, whose mean has a test against random orders."""
     return name == "map" or name.startswith("map@")
+
+
+def untested(result: Result) -> dict[str, float]:
+    """Return the value and NaN for the other numbers of the test, for a measure without a test."""
+    return dict.fromkeys(CHANCE_NUMBERS, math.nan) | {"estimate": result.aggregate}
 
 
 def chance_test_of(judged: Judged, name: str, settings: Settings, options: dict[str, Any]) -> dict[str, float]:

@@ -91,10 +91,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     words = (word for action in subparsers.choices[args.command]._actions for word in action.option_strings)
     args.option_names = {word[2:].replace("-", "_") for word in words if word.startswith("--")}
 
+    shown = set()
+
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        """Write a warning as one line; deprecations concern the authors of libraries only."""
-        if not isinstance(message, DeprecationWarning):
-            note(to_option_names(str(message), args.option_names))
+        """Write a warning as one line, once; deprecations concern the authors of libraries only."""
+        text = to_option_names(str(message), args.option_names)
+        if not isinstance(message, DeprecationWarning) and text not in shown:
+            shown.add(text)
+            note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

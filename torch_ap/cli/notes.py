@@ -19,6 +19,7 @@ OUTPUT = "standard output"
 _STANDARD_INPUT = "standard input"
 _MAX_PATH = 200  # characters; all other values in messages are cut to 80
 _WORDS = {"interpolation": "interpolated ap", "top_k": "k"}  # for commands without these options
+_OPTIONS = {"groups": "cluster"}  # options with other names than their arguments
 
 
 def emit(lines: Iterable[str]) -> None:
@@ -73,6 +74,8 @@ def to_option_names(message: str, options: Collection[str]) -> str:
 
     def option(match: re.Match[str]) -> str:
         name, value = match.groups()
+        if name not in options and _OPTIONS.get(name) in options:
+            name = _OPTIONS[name]
         if name not in options:
             return match[0] if value else _WORDS.get(name, match[0])
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"

@@ -9,7 +9,16 @@ from typing import Any
 from torch_ap.cli import compare_runs, gates
 from torch_ap.cli.compare_runs import Settings, best_of_runs
 from torch_ap.cli.gates import Estimate, Gate
-from torch_ap.cli.judged_metrics import CHANCE_NUMBERS, ENDS, chance_test_of, evaluate, has_chance_test, interval_of
+from torch_ap.cli.judged_metrics import (
+    CHANCE_NUMBERS,
+    ENDS,
+    NO_CHANCE_TEST,
+    chance_test_of,
+    evaluate,
+    has_chance_test,
+    interval_of,
+    untested,
+)
 from torch_ap.cli.notes import is_same_file, note, unique_suffix
 from torch_ap.cli.options import exclude_options
 from torch_ap.cli.progress import Bar, announced, resampling_options
@@ -122,14 +131,16 @@ class _TrecReport(Report):
                     for x in measures
                 }
         self._tests: dict[str, dict[str, dict[str, float]]] = {}
+        self._untested = [x.requested_name for x in measures if args.chance_test and not has_chance_test(x.name)]
         if args.chance_test:
-            tested = [x for x in measures if has_chance_test(x.name)]
-            if not tested:
+            if not any(has_chance_test(x.name) for x in measures):
                 raise ValueError("--chance-test is for map and map@k, got none of them as --measure")
             self._tests = {
                 name: {
                     x.requested_name: chance_test_of(judged[name][x.view], x.name, settings, resampling_options(args))
-                    for x in tested
+                    if has_chance_test(x.name)
+                    else untested(results[name][x.requested_name])
+                    for x in measures
                 }
                 for name in results
             }
@@ -155,6 +166,8 @@ class _TrecReport(Report):
                 for run, x in ((run, by_measure[name]) for run, by_measure in self._tests.items())
             ]
             yield Table([("measure", "run", "value", "chance", "sd of chance", "p (chance)"), *cells], names=2)
+            if self._untested:
+                yield f"-: {NO_CHANCE_TEST} ({', '.join(self._untested)})"
         yield from (Table(rows, names=2) for rows in compare_runs.tables(self._comparisons, first, self._settings))
         if self._comparisons and self.queries_differ:
             yield f"{_OTHER_QUERIES}, the values above all queries of a run (see -c)."
@@ -199,6 +212,8 @@ class _TrecReport(Report):
                     document[name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
             for name, test in self._tests.get(run, {}).items():
                 document[name]["chance_test"] = test
+                if name in self._untested:
+                    document[name]["chance_test"] = test | {"reason": NO_CHANCE_TEST}
             for name, compared in self._comparisons.get(run, {}).items():
                 document[name]["compared"] = {"baseline": baseline} | compared.numbers
             if run in self._suspicious:

@@ -215,7 +215,10 @@ def few_groups_reason(hit_groups: Tensor, members: str = "hits") -> str:
     if not len(few):
         return ""
     where = f"{len(few)} of {len(hit_groups)} rankings: " if hit_groups.numel() > 1 else ""
-    reason = f"{where}{int(few.min())} groups with {members}, but coverage is measured from {MEASURED_FROM} on"
+    reason = (
+        f"{where}{int(few.min())} groups with {members}, but coverage is measured from {MEASURED_FROM} on: "
+        "the interval may be too narrow"
+    )
     warn_of_reason("groups", reason)
     return reason
 

@@ -16,6 +16,7 @@ their mean is the theta of tilt u.
 """
 
 import math
+import re
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -120,6 +121,21 @@ def mean_interval(
     if ids is not None:
         return grouped_mean_interval(x, Groups.from_ids(ids.cpu()), confidence_level).to(values.device)
     return _interval(x, record.rounding(values), confidence_level, method, resampling).to(values.device)
+
+
+def bounded_mean_interval(values: Tensor, upper: float, **options: Any) -> Interval:
+    """Return the interval of :func:`mean_interval` for values in [0, upper], with ends in [0, upper].
+
+    Args:
+        values: as for :func:`mean_interval`.
+        upper: the largest possible value, in (0, 1].
+        **options: as for :func:`mean_interval`.
+    """
+    if upper == 1:
+        return mean_interval(values, **options)
+    found = mean_interval((values.to(torch.float64) / upper).clamp(max=1), **options)
+    numbers = {x: getattr(found, x) * upper for x in ("estimate", "low", "high", "standard_error")}
+    return replace(found, **numbers, reason=re.sub(r"\b1\b", f"{upper:.4g}", found.reason))
 
 
 def _interval(x: Tensor, noise: float, confidence_level: float, method: str, resampling: Resampling) -> Interval:

@@ -1,5 +1,6 @@
 """Warnings of a report: ties, saturated scores, few positives, missing classes, wide bins."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -32,8 +33,8 @@ def ties(group_sizes: Tensor, low: float, high: float) -> list[str]:
 
     Args:
         group_sizes: number of items of each score.
-        low: value with the worst order of tied items.
-        high: value with the best order.
+        low: value with the worst order of tied items; NaN if unknown.
+        high: value with the best order; NaN if unknown.
     """
     items = float(group_sizes.sum())
     share = float(group_sizes[group_sizes > 1].sum()) / items if items else 0.0
@@ -41,6 +42,8 @@ def ties(group_sizes: Tensor, low: float, high: float) -> list[str]:
     if not is_wide and share < _MANY_TIED:
         return []
     text = f"Tied scores: {_percent(share)} of the items share their score with others"
+    if math.isnan(high - low):
+        return [f"{text}."]
     return (
         [f"{text}; {_range_text('them', low, high)}."]
         if is_wide
@@ -76,8 +79,9 @@ def saturation(scores: Tensor, counts: Tensor | None = None, tied: Tensor | bool
         count = int(at_end.sum() if counts is None else counts[at_end].sum())
         if count >= max(_FEW_POSITIVES, _MANY_AT_END * total):
             texts.append(
-                f"Saturated scores: {count:,} of {total:,} ({_percent(count / total)}) are exactly {float(end):g}, the "
-                f"{name}; their order is lost. Rank scores from before a sigmoid, a softmax or rounding."
+                f"Saturated scores: {count:,} of {total:,} ({_percent(count / total)}) are exactly "
+                f"{float(end) + 0.0:g}, the {name}; their order is lost. "
+                "Rank scores from before a sigmoid, a softmax or rounding."
             )
     return texts
 

@@ -1,5 +1,6 @@
 """Report of a measure over queries."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -55,6 +56,7 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
     name = measure.label
     aggregation = metric._settings.aggregation
     title = f"mean {name}" if aggregation == "mean" else name
+    run = metric._run_scores
     head = headline(metric, title, lambda x: float(x.compute()), options)
     with metric._all_ranks():
         table = _PerQuery(metric)
@@ -67,7 +69,7 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
     has_loss = is_gain and aggregation == "mean" and not bool((table.values > 1).any())
     return Content(
         head,
-        convention=words.describe_over_queries(measure, aggregation),
+        convention=words.describe_over_queries(measure, aggregation, None if run is None else run.order),
         facts={"queries": len(table.queries), "items": int(table.n.sum()), "relevant": int(table.m.sum())},
         warnings=texts,
         sections=[
@@ -225,19 +227,39 @@ def _warnings(metric: QueryAnalyses, table: _PerQuery) -> list[str]:
         rule = _EMPTY.get(metric._settings.empty_target_action, "are errors")
         texts.append(f"Without relevant items: {empty:,} of {count:,} queries, which {rule}.")
     settings, measure = metric._settings, metric._settings.measure
-    groups = segments.as_float64(metric._sample().all_groups().items)
+    run = metric._run_scores
+    if run is None:
+        groups = segments.as_float64(metric._sample().all_groups().items)
+    else:
+        groups = _group_sizes(run.scores, run.queries)
     if hasattr(measure, "ties") and settings.aggregation == "mean":
-        ends = []
+        tied_metric = metric if run is None or run.tied is None else run.tied
+        ends = [float(metric.compute())] if run is not None else []
         for ties in ("pessimistic", "optimistic"):
-            each = settings.per_query(metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]
+            each = settings.per_query(tied_metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]
             ends.append(float(each.values[each.counted].nanmean()))
         texts += cautions.ties(groups, min(ends), max(ends))
+    elif run is not None:
+        texts += cautions.ties(groups, math.nan, math.nan)
     if not metric.preds:
         return texts
-    scores = torch.cat([x.flatten().double() for x in metric.preds]).cpu().numpy()
-    query = torch.cat([x.flatten() for x in metric.indexes]).cpu().numpy()
+    if run is None:
+        scores = torch.cat([x.flatten().double() for x in metric.preds]).cpu().numpy()
+        query = torch.cat([x.flatten() for x in metric.indexes]).cpu().numpy()
+    else:
+        scores, query = run.scores.numpy(), run.queries.numpy()
     order = np.lexsort((scores, query))
     repeats = (np.diff(scores[order]) == 0) & (np.diff(query[order]) == 0)
     tied = np.zeros(len(scores), np.bool_)
     tied[order] = np.append(repeats, False) | np.append(False, repeats)
     return texts + cautions.saturation(torch.from_numpy(scores), tied=torch.from_numpy(tied))
+
+
+def _group_sizes(scores: Tensor, queries: Tensor) -> Tensor:
+    """Return the number of items of each score of each query, (G,) float64."""
+    if not len(scores):
+        return scores
+    values = torch.unique(scores, return_inverse=True)[1]
+    keys = queries * (int(values.max()) + 1) + values
+    sizes: Tensor = torch.unique(keys, return_counts=True)[1]
+    return sizes.to(torch.float64)

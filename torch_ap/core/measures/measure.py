@@ -105,6 +105,15 @@ class Measure(ABC):
         return True
 
     @property
+    def has_depth_bound(self) -> bool:
+        """Whether rankings with few items cannot reach 1, such as precision at k with fewer than k items."""
+        return False
+
+    def upper_bound(self, most_items: int) -> float:  # noqa: ARG002 - most measures can be 1
+        """Return the largest possible value of a ranking of at most ``most_items`` items, at least 1."""
+        return 1.0
+
+    @property
     def takes_weights(self) -> bool:
         """Whether sample weights have a meaning."""
         return False

@@ -155,6 +155,19 @@ class AtRank(Measure):
         adaptive = ", or of all items of a query that has fewer" if self.adaptive_k and self.top_k is not None else ""
         return f"{_RATIOS[self.ratio].format(beta=f'{self.beta:g}')} {self.top}{adaptive}"
 
+    @property
+    def has_depth_bound(self) -> bool:
+        """Whether rankings with few items cannot reach 1."""
+        has_divisor = self.ratio in ("precision", "f_beta", "precision_times_recall")
+        return has_divisor and isinstance(self.top_k, int) and not self.adaptive_k
+
+    def upper_bound(self, most_items: int) -> float:
+        """Return min(k, n) / k for precision, and F of this precision and recall 1; 1 for other ratios."""
+        if not self.has_depth_bound or not isinstance(self.top_k, int):
+            return 1.0
+        hits, squared = min(self.top_k, most_items), self.beta**2
+        return (1 + squared) * hits / (squared * hits + self.top_k) if self.ratio == "f_beta" else hits / self.top_k
+
     def _depends_on_order(self, curve: HitCurve) -> Tensor:
         return straddles(curve, self.top_k)
 

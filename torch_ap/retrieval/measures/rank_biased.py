@@ -60,6 +60,15 @@ class RankBiasedPrecision(Measure):
         gain = f"{1 - self.p:g} * {self.p:g}^(rank - 1)"
         return f"rank-biased precision, the sum of {gain} over the relevant items in {self.top}"
 
+    @property
+    def has_depth_bound(self) -> bool:
+        """Whether rankings with few items cannot reach 1."""
+        return True
+
+    def upper_bound(self, most_items: int) -> float:
+        """Return 1 - p^min(k, n), the value if all items are relevant."""
+        return 1 - self.p ** (min(self.top_k, most_items) if isinstance(self.top_k, int) else most_items)
+
     @arrays.quiet
     def values(self, curve: HitCurve) -> Tensor:
         """Return the value of each ranking: (S,) float64; NaN where nothing is relevant."""

@@ -5,6 +5,7 @@ of one call, and requires no torchmetrics, whose import takes two seconds.
 """
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +29,23 @@ _METRICS: dict[type[Any], str] = {Convention: "RetrievalMAP", NormalizedDCG: "Re
 _DEFAULTS: dict[str, Any] = {"empty_target_action": "neg", "aggregation": "mean", "relevance_level": None}
 
 
+@dataclass(frozen=True, eq=False)
+class RunScores:
+    """Scores of a run in a file, whose evaluation has ranks instead.
+
+    Attributes:
+        scores: (N,) scores of the documents.
+        queries: (N,) int64, the query of each score.
+        order: convention of trec_eval that orders tied documents by name; "" if the measure has the tie rule.
+        tied: evaluation of the run with its ties; None if ``order`` is "".
+    """
+
+    scores: Tensor
+    queries: Tensor
+    order: str = ""
+    tied: "EvaluatedQueries | None" = None
+
+
 class QueryAnalyses:
     """Abstract: analyses of a measure of each query; states and evaluations implement the hooks."""
 
@@ -42,6 +60,9 @@ class QueryAnalyses:
         _all_groups: Any  # returns the same rankings with all items as hits, so that each tie group is an entry
         _groups_of_queries: Any  # returns the stored group of each query by query; None without groups
         _dtype_of_values: Any  # returns the dtype of the value
+        _run_scores: Any  # RunScores of the evaluation of a file, else None
+
+    _run_scores = None
 
     confidence_interval = query_sample.confidence_interval
     compare = query_sample.compare
@@ -85,12 +106,14 @@ class EvaluatedQueries(Evaluation, QueryAnalyses):
     Args:
         settings: settings of the value.
         batch: validated items, flat or in rows.
+        run_scores: scores of the file, if the scores of the batch are ranks.
     """
 
     higher_is_better = True
     chance_test = query_sample.chance_test
 
-    def __init__(self, settings: MeasureSettings, batch: QueryBatch) -> None:
+    def __init__(self, settings: MeasureSettings, batch: QueryBatch, run_scores: RunScores | None = None) -> None:
+        self._run_scores = run_scores
         self._settings, self._batch, self.device = settings, batch, batch.scores.device
         self._rankings = rank_queries(batch)
 
@@ -103,7 +126,10 @@ class EvaluatedQueries(Evaluation, QueryAnalyses):
             shown = shown_settings(defaults_of(kind) | {"ties": "expected"}, vars(measure).__getitem__)
         settings = {**self._settings_of_value(), "aggregation": self._settings.aggregation}
         shown |= shown_settings(_DEFAULTS, settings.__getitem__)
-        return f"{name}({settings_text(shown)})"
+        text = f"{name}({settings_text(shown)})"
+        if self._run_scores is None or not self._run_scores.order:
+            return text
+        return text.replace("ties='grouped'", f"ties={self._run_scores.order!r}")  # names have decided all ties
 
     def compute(self) -> Tensor:
         """Return the aggregate over all queries, 0-d."""

@@ -20,7 +20,7 @@ from torch_ap.inference.contributions import Contributions, query_contributions
 from torch_ap.inference.groups import Groups, ids_of_groups
 from torch_ap.inference.metric import Sample, comparison_of, interval_of
 from torch_ap.inference.prediction_powered import PredictionPoweredInterval, prediction_powered_mean_interval
-from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, compare_per_query, mean_interval
+from torch_ap.inference.queries import QUERY_METHODS, QueryComparison, bounded_mean_interval, compare_per_query
 from torch_ap.inference.query_chance import QueryChanceMethod, RandomLabels, check_convention
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
@@ -98,10 +98,20 @@ class QuerySample(Sample):
         queries, values = self.values()
         if len(values) and not bool(torch.isnan(values).any()):
             how = {"groups": self._ids_of_groups(queries), **vars(resampling)}
-            return mean_interval(values, confidence_level=confidence_level, method=name, **how)
+            return bounded_mean_interval(
+                values, self._upper_bound, confidence_level=confidence_level, method=name, **how
+            )
         reason = "a query's value is NaN" if len(values) else "no query has a value"
         nan = values.new_full((), torch.nan)
         return Interval(nan, nan, nan, nan, confidence_level, name, reason=reason)
+
+    @property
+    def _upper_bound(self) -> float:
+        """The largest possible value for rankings of at most as many items as the longest one."""
+        measure: Any = self.settings.measure
+        if not isinstance(measure, Measure) or not measure.has_depth_bound:
+            return 1.0
+        return measure.upper_bound(max(int(self.rankings.curve.n.max()), 1))
 
     def _ids_of_groups(self, queries: Tensor) -> Tensor | None:
         """Return the number of each query's group, (Q,) int64; None for independent queries."""

@@ -249,9 +249,10 @@ def _concatenate(parts: Sequence[Result]) -> Result:
     """Return the result of all parts."""
     if len(parts) == 1:
         return parts[0]
-    return parts[0].with_values(
+    joined = parts[0].with_values(
         [query for part in parts for query in part.queries], torch.cat([part.values for part in parts])
     )
+    return joined._replace(upper_bound=max(part.upper_bound for part in parts))
 
 
 def _are_ranks(scores: Sequence[float]) -> bool:

@@ -66,6 +66,7 @@ class _Fields(NamedTuple):
     geometric: bool = False
     counted: bool = False
     is_share: bool = True
+    upper_bound: float = 1.0
 
 
 class Result(Record, _Fields):
@@ -79,6 +80,7 @@ class Result(Record, _Fields):
         geometric: whether the aggregate is a geometric mean.
         counted: whether the values are counts, which have no mean.
         is_share: whether all values are in [0, 1].
+        upper_bound: the largest possible value for rankings of at most as many documents, for shares.
     """
 
     __slots__ = ()
@@ -246,11 +248,23 @@ def evaluate(judged: Judged, measures: Sequence[BoundMeasure]) -> dict[str, Resu
     ranked = [x for x in measures if not x.is_count]
     rows = [_values(x.formula or measure_of(x.name, judged), judged) for x in ranked]
     for x, values, mean in zip(ranked, rows, _means(rows, len(queries)), strict=True):
-        result = Result(queries, values, mean, x.geometric, is_share=x.is_share)
+        bound = _upper_bound(x.formula, judged)
+        result = Result(queries, values, mean, x.geometric, is_share=x.is_share, upper_bound=bound)
         results[x.requested_name] = result.with_values(queries, result.values) if x.geometric else result
     if len(ranked) == len(measures):
         return results
     return {x.requested_name: results.get(x.requested_name) or _count_result(x.name, judged) for x in measures}
+
+
+def _upper_bound(measure: Measure | None, judged: Judged) -> float:
+    """Return the largest possible value for rankings of at most as many documents as the longest one."""
+    if measure is None or not measure.has_depth_bound:
+        return 1.0
+    lists = judged.short_rankings
+    if lists is not None:
+        return measure.upper_bound(max([x.n for x in lists], default=1) or 1)
+    lengths = judged.curve.n
+    return measure.upper_bound(max(int(lengths.max()), 1) if len(lengths) else 1)
 
 
 def _values(measure: Any, judged: Judged) -> list[float] | Array:

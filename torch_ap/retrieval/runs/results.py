@@ -16,7 +16,7 @@ from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.core.base.record import Record, html_table
 from torch_ap.inference.comparisons import PairwiseComparison, compare_systems_per_query
 from torch_ap.inference.groups import Groups
-from torch_ap.inference.queries import QueryMethod, mean_interval
+from torch_ap.inference.queries import QueryMethod, bounded_mean_interval, mean_interval
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.simultaneous import max_t_level
@@ -329,7 +329,8 @@ def result_interval(result: Result, confidence_level: float, groups: Tensor | No
         return Interval(estimate, low, high, error, confidence_level, "t", reason=logs.reason)
     inside = result.is_share and bool(((values >= 0) & (values <= 1)).all())
     method: QueryMethod = "dirichlet" if inside and groups is None else "t"
-    return mean_interval(values, confidence_level=confidence_level, method=method, groups=groups)
+    bound = result.upper_bound if inside else 1.0
+    return bounded_mean_interval(values, bound, confidence_level=confidence_level, method=method, groups=groups)
 
 
 def joint_level(results: Sequence[Result], confidence_level: float, groups: Tensor | None = None) -> float:
