@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,7 +40,7 @@ def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) ->
     measure: Any = names.measure_of(name, judged)
     inputs = QueryInputs(copies=False, graded=measure.graded)
     curve = judged.graded if measure.graded else judged.curve
-    scores, target, query = _items(curve)
+    scores, target, query = _items(curve, judged.documents)
     retrieved = None
     if measure.graded:  # grades of all judged documents, with or without a rank
         assert isinstance(judged.documents, Listed)
@@ -74,11 +75,9 @@ def _run_scores(judged: Judged, name: str, queries: Sequence[Any] | None, ids: T
     """
     documents = judged.documents
     assert isinstance(documents, Listed)
-    id_of_number = torch.full((len(documents.qrels.queries),), -1)
-    id_of_number[documents.chosen] = ids
-    query = id_of_number[documents.number]
-    kept = query >= 0
-    scores = RunScores(segments.as_float64(documents.scores[kept]), query[kept])
+    places, listed = _listed_scores(documents)
+    query = ids[places]
+    scores = RunScores(segments.as_float64(listed[query >= 0]), query[query >= 0])
     if judged.convention not in TREC_CONVENTIONS:
         return scores
     with_ties = replace(documents, by_document=False, by_name={})
@@ -86,8 +85,8 @@ def _run_scores(judged: Judged, name: str, queries: Sequence[Any] | None, ids: T
     return replace(scores, order=judged.convention, tied=tied)
 
 
-def _items(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
-    """Return score, relevance and query of each document; documents of a tie group with a hit are tied."""
+def _items(curve: HitCurve, documents: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Return score, relevance and query of each document, by query and rank; documents of a tie group are tied."""
     first = segments.from_counts(curve.n)
     query = segments.ids(first)
     rank = torch.arange(len(query)) - first[query]
@@ -96,9 +95,29 @@ def _items(curve: HitCurve) -> tuple[Tensor, Tensor, Tensor]:
     start = first[curve.segment] + curve.items_above
     member = torch.arange(len(inside)) - segments.from_counts(curve.items)[inside]
     document = start[inside] + member
-    rank[document] = curve.items_above[inside]
     relevant[document] = (member < curve.hits[inside]).to(relevant.dtype)
+    if isinstance(documents, Listed) and not documents.by_document:
+        rank = _tie_starts(documents) - first[query]
     return -segments.as_float64(rank), relevant, query
+
+
+def _tie_starts(documents: Listed) -> Tensor:
+    """Return the index at which the tie group of each document begins, by query and rank."""
+    places, scores = (x.numpy() for x in _listed_scores(documents))
+    order = np.lexsort((scores, -places))[::-1]
+    places, scores = places[order], scores[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (places[1:] != places[:-1]) | (scores[1:] != scores[:-1])
+    starts = np.flatnonzero(begins)
+    return torch.from_numpy(starts[np.cumsum(begins) - 1])
+
+
+def _listed_scores(documents: Listed) -> tuple[Tensor, Tensor]:
+    """Return the place in ``Judged.queries`` and the score of each document of these queries."""
+    place_of_number = torch.full((len(documents.qrels.queries),), -1)
+    place_of_number[documents.chosen] = torch.arange(len(documents.chosen))
+    places = place_of_number[documents.number]
+    return places[places >= 0], documents.scores[places >= 0]
 
 
 def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -> dict[str, float]:
@@ -111,8 +130,7 @@ def interval_of(judged: Judged, name: str, result: Result, settings: Settings) -
     measure = names.measure_of(name, judged)
     if measure.needs_judgements:
         numbers["chance"] = float(measure.chance_level(judged.curve).nan_to_num(0).mean())
-    # the judged run lacks the ties among documents that are not relevant, which count if ties are grouped
-    elif measure.has_chance_level and judged.convention != "grouped":
+    elif measure.has_chance_level:
         numbers["chance"] = float(evaluate(judged, name).chance_level())
     return numbers
 
