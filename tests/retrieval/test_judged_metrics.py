@@ -223,9 +223,11 @@ def test_intervals_at_k_end_at_the_largest_possible_value(tmp_path, capsys):
 
 
 def test_values_of_zero_and_the_bound_have_wilsons_interval():
-    found = bounded_mean_interval(torch.tensor([0.25, 0.0, 0.25]), 0.25)
-    assert found.reason == "all values are 0 or 0.25: Wilson's interval"
-    assert float(found.estimate) == pytest.approx(0.5 / 3)
+    values = torch.tensor([0.1, 0.0, 0.1], dtype=torch.float64)
+    found = bounded_mean_interval(values, 0.1)
+    assert found.reason == "all values are the smallest or the largest possible: Wilson's interval"
+    assert found.estimate == values.mean()
+    assert float(found.high) <= 0.1
 
 
 def test_a_warning_about_clusters_is_printed_once(files, capsys, tmp_path):
@@ -280,6 +282,21 @@ def test_measures_without_report_raise(files):
     for name in ("bpref", "infAP", "num_rel"):
         with pytest.raises(ValueError, match=f"--report is of a measure of one ranking .*, got {name}$"):
             evaluate(judged, name)
+
+
+@pytest.mark.parametrize("convention", ["grouped", "expected"])
+def test_chance_counts_the_ties_of_all_documents(convention, tmp_path, capsys):
+    draw = torch.Generator().manual_seed(4)
+    scores, target = (torch.randint(high, (6, 12), generator=draw) for high in (4, 2))
+    cells = list(itertools.product(range(6), range(12)))
+    (tmp_path / "qrels").write_text("".join(f"q{q} 0 d{d} {target[q, d]}\n" for q, d in cells))
+    (tmp_path / "run0").write_text("".join(f"q{q} Q0 d{d} 0 {scores[q, d]} run0\n" for q, d in cells))
+    metric = torch_ap.RetrievalMAP(ties=convention)
+    metric.update(scores.double().flatten(), target.flatten(), torch.arange(6).repeat_interleave(12))
+    asked = ("-m", "map", "--convention", convention, "--interval", "--json", "--report", tmp_path / "x.md")
+    found = json.loads(trec(tmp_path, capsys, *asked).out)["run0"]["map"]["chance"]
+    assert found == pytest.approx(float(metric.chance_level()))
+    assert f"chance level {found:.4f}" in (tmp_path / "x.md").read_text()
 
 
 def test_chance_of_ndcg_equals_its_metric(files, capsys):

@@ -16,7 +16,6 @@ their mean is the theta of tilt u.
 """
 
 import math
-import re
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -134,8 +133,8 @@ def bounded_mean_interval(values: Tensor, upper: float, **options: Any) -> Inter
     if upper == 1:
         return mean_interval(values, **options)
     found = mean_interval((values.to(torch.float64) / upper).clamp(max=1), **options)
-    numbers = {x: getattr(found, x) * upper for x in ("estimate", "low", "high", "standard_error")}
-    return replace(found, **numbers, reason=re.sub(r"\b1\b", f"{upper:.4g}", found.reason))
+    scaled = {x: getattr(found, x) * upper for x in ("low", "high", "standard_error")}
+    return replace(found, estimate=values.to(torch.float64).mean(), **scaled)
 
 
 def _interval(x: Tensor, noise: float, confidence_level: float, method: str, resampling: Resampling) -> Interval:
@@ -177,7 +176,11 @@ def grouped_mean_interval(values: Tensor, groups: Groups, confidence_level: floa
     low, high = (record.logit if within else record.wald)(mean, error, quantile)
     reason = ""
     if bool(low.isnan()):
-        cause = grouped.NO_SPREAD if 0 < float(mean) < 1 or not within else "all values are 0, or all are 1"
+        cause = (
+            grouped.NO_SPREAD
+            if 0 < float(mean) < 1 or not within
+            else "all values are the smallest possible, or all the largest"
+        )
         reason = f"{cause}: the ends are NaN"
     elif groups.count < grouped.MEASURED_FROM:
         reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
@@ -203,13 +206,13 @@ def _dirichlet_interval(values: Tensor, noise: float, confidence_level: float) -
     error = record.deviation(values, noise) / math.sqrt(count)
     if bool(((x == 0) | (x == 1)).all()):
         ends = record.wilson(mean, mean.new_tensor(count), record.normal_quantile(confidence_level))
-        reason = "all values are 0 or 1: Wilson's interval"
+        reason = "all values are the smallest or the largest possible: Wilson's interval"
     else:
         low, high = mean_ends(x.numpy(), confidence_level)
         ends, reason = (mean.new_tensor(low), mean.new_tensor(high)), ""
         if not error > 0:
             cause = "one query, which has no spread" if count == 1 else "all queries have the same value"
-            reason = f"{cause}: the ends come from the bounds 0 and 1 alone"
+            reason = f"{cause}: the ends come from the smallest and the largest possible value alone"
     return Interval(mean, *ends, error, confidence_level, "dirichlet", "", reason)
 
 

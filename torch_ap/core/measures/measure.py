@@ -110,7 +110,7 @@ class Measure(ABC):
         return False
 
     def upper_bound(self, most_items: int) -> float:  # noqa: ARG002 - most measures can be 1
-        """Return the largest possible value of a ranking of at most ``most_items`` items, at least 1."""
+        """Return the largest possible value of a ranking of 1 to ``most_items`` items."""
         return 1.0
 
     @property

@@ -271,7 +271,7 @@ def compare(
 
     Args:
         other, confidence_level, method, generator, chunk_size, progress: see :func:`torch_ap.inference.metric.compare`.
-        groups: the group of each query, such as its topic or user, by query; see :meth:`confidence_interval`.
+        groups: the group of each query, such as its topic or user, by query; see ``confidence_interval``.
         n_resamples: random flips of "randomization", as for :func:`torch_ap.inference.compare_per_query`.
 
     Returns:
@@ -315,7 +315,7 @@ def chance_test(
     Args:
         method, n_resamples, generator, chunk_size, progress: as for
             :func:`torch_ap.inference.chance_test_of_queries`, with the meaning of the p-value.
-        groups: the group of each query, such as its topic or user, by query; see :meth:`confidence_interval`. The
+        groups: the group of each query, such as its topic or user, by query; see ``confidence_interval``. The
             default method is then "t".
 
     Returns:

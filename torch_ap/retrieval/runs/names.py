@@ -242,7 +242,7 @@ def evaluate(judged: Judged, measures: Sequence[BoundMeasure]) -> dict[str, Resu
 
     Args:
         judged: see :func:`torch_ap.retrieval.runs.judged.judge`.
-        measures: the result of :func:`bind` for the convention of the run.
+        measures: the result of ``bind`` for the convention of the run.
     """
     queries, results = judged.queries, {}
     ranked = [x for x in measures if not x.is_count]
