@@ -1,9 +1,13 @@
 """Items in groups: their curves have no intervals of independent items."""
 
+import math
+
 import pytest
 import torch
 
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, plot, report
+from torch_ap.inference.resampling import Resampling
+from torch_ap.plot.bars import IntervalOptions, class_bars
 
 _REASON = "the interval takes items as independent, but the items are in groups"
 _RATIOS = ("precision", "recall", "f_beta")
@@ -124,3 +128,15 @@ def test_comparisons_do_not_describe_a_test_that_they_omit(items, metric, indepe
     assert "randomization test" in other
     assert "randomization test" not in page
     assert "The highest F1 has an interval of the delta method" in page
+
+
+@pytest.mark.parametrize("options", [{"interpolation": "101-point"}, {"interpolation": "trapezoid"}, {"top_k": 20}])
+def test_bars_without_an_interval_of_groups(options):
+    draw = torch.Generator().manual_seed(0)
+    metric = BinaryAveragePrecision(**options)
+    target = torch.randint(2, (200,), generator=draw)
+    metric.update(torch.rand(200, generator=draw), target, groups=torch.arange(200) // 10)
+    (bar,) = class_bars(metric, None, IntervalOptions(0.95, Resampling(20))).values()
+    assert bar.value == pytest.approx(float(metric.compute()))
+    assert math.isnan(bar.low)
+    assert math.isnan(bar.high)

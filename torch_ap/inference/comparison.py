@@ -85,12 +85,20 @@ class PairedGroups:
         values: (G,) values of each system without each group.
         groups: the groups of the items.
         relevant: (N,) bool.
-        method: "jackknife" or "influence".
         most: the largest effective number of groups.
+        method: "jackknife" for the degrees of freedom that were measured for jackknives of AP. "influence" for K - 1,
+            which linearized values of AP need, and which is cautious for jackknives of other measures
+            (``benchmarks.coverage``).
     """
 
     def __init__(
-        self, values: Sequence[Tensor], groups: Groups, relevant: Tensor, method: str, most: float = math.inf
+        self,
+        values: Sequence[Tensor],
+        groups: Groups,
+        relevant: Tensor,
+        most: float = math.inf,
+        *,
+        method: str = "influence",
     ) -> None:
         hits = groups.hits(relevant)
         self.values, self.hit_groups = values, (hits > 0).sum()
@@ -500,7 +508,7 @@ def _without_groups(
     method = grouped.resolve_method(grouped.DEFAULT, groups) if method == "logit" else method
     systems = zip(curves, scores, strict=True)
     values = [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
-    return PairedGroups(values, groups, relevant, method)
+    return PairedGroups(values, groups, relevant, method=method)
 
 
 def _bootstrap(

@@ -230,8 +230,7 @@ def _compare_in_groups(
     systems = zip(curves, scores, strict=True)
     without = [values_without_groups_at_k(*x, relevant, groups, options.k, options.values) for x in systems]
     most = min(effective_count_in_top(groups, x, options.k) for x in scores)
-    # the cautious degrees of freedom of linearized values, whose size is measured (benchmarks.coverage)
-    pair = PairedGroups(without, groups, relevant, "influence", most)
+    pair = PairedGroups(without, groups, relevant, most)
     settings: dict[str, Any] = {"confidence_level": level, "method": options.method, "design": "iid"}
     comparison = comparison_from_error(*values, pair.standard_error(), df=pair.df, reason=pair.reason, **settings)
     if not comparison.p_value < 1:  # also NaN

@@ -331,8 +331,7 @@ def _compare_in_groups(
     groups = combined_groups(ids)
     systems = zip(curves, scores, strict=True)
     without = [_without_each_group(*x, relevant, groups, measure) for x in systems]
-    # the cautious degrees of freedom of linearized values, whose size is measured (benchmarks.coverage)
-    pair = PairedGroups(without, groups, relevant, "influence")
+    pair = PairedGroups(without, groups, relevant)
     error, level = pair.standard_error(), settings["confidence_level"]
     settings = {**settings, "df": pair.df, "bounds": None, "reason": pair.reason}
     found = comparison_from_error(values[0], values[1], error, **settings)

@@ -178,8 +178,7 @@ def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, 
     misses = n - groups.sizes - m
     alike = curve_from_counts(torch.stack([m, none], 1), torch.stack([none, none, misses], 1))
     values = [without, average_precision_in_top_share(alike, k / n, measure.denominator, "expected")]
-    # the cautious degrees of freedom of linearized values, whose size is measured (benchmarks.coverage)
-    pair = PairedGroups(values, groups, relevant, "influence", effective_count_in_top(groups, scores, k))
+    pair = PairedGroups(values, groups, relevant, effective_count_in_top(groups, scores, k))
     p, reason = 1.0, pair.reason
     if pair.df < 1:
         p = math.nan

@@ -162,7 +162,7 @@ def class_bars(
             curves = [replace(x, name=with_kind(source, x.name)) for x in known]
         has_several = len(curves) > 1
         bars = [(x.name or f"{place}" * has_several, _bar(x, options, independent)) for place, x in enumerate(curves)]
-        if options is not None and independent and any(x.has_groups for x in curves):
+        if options is not None and independent and curves and all(map(_has_interval_of_groups, curves)):
             bars = _with_intervals_of_groups(bars, source, options)
     duplicates = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
     if duplicates:
@@ -186,19 +186,20 @@ def _detector_bars(
     return [(with_kind(metric, name), Bar(*map(float, numbers))) for name, *numbers in rows]
 
 
+def _has_interval_of_groups(curve: Curve) -> bool:
+    """Whether the items are in groups, with an interval of their AP by the groups."""
+    is_plain = curve.interpolation is None and curve.top_k is None
+    return curve.has_groups and is_plain and not curve.hits.is_floating_point()
+
+
 def _with_intervals_of_groups(
     bars: Sequence[tuple[str, Bar]], metric: ItemAnalyses, options: IntervalOptions
 ) -> list[tuple[str, Bar]]:
-    """Return the bars of classes with the intervals of items in groups, without intervals if none exist."""
+    """Return the bars of classes with the intervals of items in groups."""
     settings = metric._settings
     with metric._all_ranks():
-        try:
-            sample = replace(
-                metric._sample(), settings=settings if settings.single else replace(settings, average="none")
-            )
-            interval = sample.interval_of_value(options.confidence_level, None, options.resampling)
-        except ValueError:
-            return list(bars)
+        sample = replace(metric._sample(), settings=settings if settings.single else replace(settings, average="none"))
+        interval = sample.interval_of_value(options.confidence_level, None, options.resampling)
     ends = zip(array(interval.low).reshape(-1), array(interval.high).reshape(-1), strict=True)
     return [
         (name, replace(bar, low=float(low), high=float(high)))
