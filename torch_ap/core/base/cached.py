@@ -18,7 +18,7 @@ _INSPECTED = (tuple, *_OWNED)
 _MOST_RESULTS = 4
 _latest: deque[tuple[list[tuple[weakref.ref[Tensor], int]], object, Any]] = deque(maxlen=_MOST_RESULTS)
 _lock = threading.Lock()  # metrics may compute in several threads
-_active_modes = torch._C._len_torch_dispatch_stack  # a mode such as FakeTensorMode replaces the tensors of results
+_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
@@ -26,7 +26,7 @@ def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
 
     The key contains the types too, also inside tuples, since 1, 1.0 and True are equal but not equally valid.
     Exceptions are not cached. Results for tensors, which may change, for functions, which may own much memory, and
-    inside a mode of ``torch`` are not cached.
+    inside ``FakeTensorMode``, whose tensors have no values, are not cached.
     """
 
     @functools.lru_cache(_MOST_CACHED, typed=True)
@@ -35,7 +35,7 @@ def settings_cache(make: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(make, updated=())
     def call(*settings: Any, **named: Any) -> Result:
-        if _active_modes():
+        if _mode(_FAKE) is not None:
             return make(*settings, **named)
         try:
             values = (*settings, *named.values()) if named else settings
@@ -63,14 +63,14 @@ def memoize(make: Callable[[], Result], key: object, tensors: Sequence[Tensor]) 
 
     The metrics of a compute group share one state and need one sort. The last few results are stored while their
     tensors exist. Results of inference tensors are not stored, because torch does not count writes to them, and no
-    results inside a mode of ``torch``.
+    results inside ``FakeTensorMode``.
 
     Args:
         make: pure function of the tensors.
         key: identity of the function: the same object in every call.
         tensors: input of ``make``.
     """
-    if _active_modes() or any(map(Tensor.is_inference, tensors)):
+    if _mode(_FAKE) is not None or any(map(Tensor.is_inference, tensors)):
         return make()
     with _lock:
         for entry in list(_latest):
