@@ -153,6 +153,7 @@ def test_the_threshold_is_copied_with_and_without_the_clipboard_of_the_browser(b
             assert text.startswith("Not copied: ")
             return
         copied = text.removeprefix("Copied ")
+        # the page shows six digits
         assert float(copied) == pytest.approx(float(threshold), rel=1e-5)
         page.evaluate("document.body.append(document.createElement('textarea'))")
         page.locator("textarea").focus()

@@ -444,7 +444,9 @@ def test_chance_of_runs(run):
     test = content["bad"]["map"]["chance_test"]
     assert 0 < test["p_value"] <= 1
     assert test["estimate"] == pytest.approx(content["bad"]["map"]["all"])
-    assert "chance_test" not in content["bad"]["P_5"]
+    untested = content["bad"]["P_5"]["chance_test"]
+    assert untested["p_value"] is None
+    assert untested["estimate"] == content["bad"]["P_5"]["all"]
     interval = json.loads(run("trec", "qrels", "bad", "-m", "map", "--interval", "--json").out)
     assert test["chance_level"] == pytest.approx(interval["bad"]["map"]["chance"])
     assert "p (chance)" in run("trec", "qrels", "good", *words).out

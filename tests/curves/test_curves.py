@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.support.modes import quiet, same
 from tests.support.strategies import FLOATS, rankings
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, REORDERED, SINGLE, SOLVED
 from torch_ap import curves, detection, functional
+from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.curves import Curve
 from torch_ap.inference import posteriors, resampling
 from torch_ap.inference.resampling import Resampling
@@ -451,6 +453,7 @@ def test_long_curves_print_and_move():
         "name": "x",
         "top_k": None,
         "denominator": "min",
+        "has_groups": False,
     }
 
 
@@ -566,7 +569,7 @@ def test_functions_give_the_curves_of_metrics(which):
     row, (drawn,) = CURVES[which], CURVES[which].batches(1)
     function, metric = FUNCTION_OF[row.call], row.new()
     quiet(metric.update, **drawn)
-    drawn.pop("groups", None)  # they do not change the curve
+    has_groups = drawn.pop("groups", None) is not None and isinstance(metric, ItemAnalyses)  # curves of items know it
     if set(row.settings) & WITHOUT_FUNCTION:
         return
     settings = {x: value for x, value in row.settings.items() if x not in NO_MATTER | OF_A_CELL}
@@ -578,7 +581,12 @@ def test_functions_give_the_curves_of_metrics(which):
         if weights is not None:
             drawn = {**drawn, "weights": weights.reshape(len(weights), -1).expand(drawn["preds"].shape)}
     for cell in cells_of(metric):
-        assert metric.curve(**cell) == quiet(function, **drawn, **settings, **cell), cell
+        found = metric.curve(**cell)
+        each_curve = found if isinstance(found, list) else [found]
+        assert all(x.has_groups == has_groups for x in each_curve if isinstance(x, Curve))
+        each_curve = [replace(x, has_groups=False) if isinstance(x, Curve) else x for x in each_curve]
+        found = each_curve if isinstance(found, list) else each_curve[0]
+        assert found == quiet(function, **drawn, **settings, **cell), cell
 
 
 def test_a_detectors_function_and_metric_refuse_the_same_input():
