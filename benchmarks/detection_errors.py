@@ -1,4 +1,4 @@
-"""Errors of a detector: processor time of ``errors`` and ``lrp``, compared with hotcoco, vernier and tidecv."""
+"""Errors of a detector: ``errors``, ``lrp`` and ``confusion_matrix``, compared with hotcoco, vernier and tidecv."""
 
 import contextlib
 import importlib
@@ -19,6 +19,7 @@ from torch_ap.detection import MeanAveragePrecision
 
 Files = tuple[dict[str, Any], list[dict[str, Any]]]
 PEERS = ("hotcoco", "vernier", "tidecv")
+SCORE = 0.25  # least score of the detections of the confusion matrix, the default of torch_ap
 
 
 def ours(scenes: Scenes, method: str) -> None:
@@ -28,8 +29,8 @@ def ours(scenes: Scenes, method: str) -> None:
     getattr(metric, method)()
 
 
-def hotcoco(files: Files) -> Callable[[], Any]:
-    """Return hotcoco's evaluation and errors. The files are loaded before."""
+def hotcoco(files: Files) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return hotcoco's evaluation with errors, and its confusion matrix. The files are loaded before."""
     package = importlib.import_module("hotcoco")
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("truths.json", "found.json")]
@@ -38,13 +39,13 @@ def hotcoco(files: Files) -> Callable[[], Any]:
         truths = package.COCO(str(paths[0]))
         found = truths.load_res(str(paths[1]))
 
-    def run() -> None:
+    def errors() -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             evaluation = package.COCOeval(truths, found, "bbox")
             evaluation.evaluate()
             evaluation.tide_errors()
 
-    return run
+    return errors, lambda: package.COCOeval(truths, found, "bbox").confusion_matrix(min_score=SCORE)
 
 
 def vernier(files: Files, function: str) -> Callable[[], Any]:
@@ -76,14 +77,16 @@ def tidecv(files: Files) -> Callable[[], Any]:
 
 
 def print_tables(sizes: list[int], rounds: int) -> None:
-    """Print the processor time from loaded images to errors and LRP. The slow tidecv runs once."""
+    """Print the processor time from loaded images to errors, LRP and confusion matrix. The slow tidecv runs once."""
     names = [name for name in PEERS if find_spec(name)]
     print_peer_head("Errors of images in memory, processor time", "images", names)
     for images in sizes:
         scenes = like_coco(images)
         files = box_annotations(scenes)
         contenders: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, scenes, "errors")}
-        contenders |= {"hotcoco": hotcoco(files)} if "hotcoco" in names else {}
+        confusion: dict[str, Callable[[], Any]] = {"torch_ap": partial(ours, scenes, "confusion_matrix")}
+        if "hotcoco" in names:
+            contenders["hotcoco"], confusion["hotcoco"] = hotcoco(files)
         contenders |= {"vernier": vernier(files, "error_decomposition")} if "vernier" in names else {}
         seconds = time_in_turns(contenders, rounds, time.process_time, warm_up=True)
         seconds |= time_once({"tidecv": tidecv(files)}, time.process_time) if "tidecv" in names else {}
@@ -94,3 +97,6 @@ def print_tables(sizes: list[int], rounds: int) -> None:
                 "vernier": vernier(files, "optimal_lrp"),
             }
             print_peer_row(f"{images:,}, LRP", time_in_turns(lrp, rounds, time.process_time, warm_up=True), names)
+        if "hotcoco" in names:
+            took = time_in_turns(confusion, rounds, time.process_time, warm_up=True)
+            print_peer_row(f"{images:,}, confusion matrix", took, names)

@@ -296,6 +296,7 @@ def results_of(found, threshold=None):
     ]
 
 
+HIGH_SCORES = (0.8, 2.0)
 ROWS = ("coco", "coco_micro", "coco_masks", "coco_function", "voc", "lvis")
 
 
@@ -344,7 +345,10 @@ def test_every_kind_of_shape(name):
     quiet(one.update, **drawn)
     for part in cut(drawn, [third, 0, count(drawn) - third]):
         quiet(several.update, **part)
+    first = several._settings.thresholds[0]
+    alone = [several.confusion_matrix(first, score) for score in HIGH_SCORES]  # matches only the high scores
     assert results_of(one) == results_of(several)
+    assert [several.confusion_matrix(first, score) for score in HIGH_SCORES] == alone  # the matches of all scores
     points = one.operating_points(one._settings.thresholds[0], score_threshold=0.3)
     matrix = one.confusion_matrix(one._settings.thresholds[0], 0.3).matrix
     assert torch.equal(matrix[:-1].sum(1), points.tp + points.fn)

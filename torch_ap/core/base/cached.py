@@ -72,18 +72,31 @@ def memoize(make: Callable[[], Result], key: object, tensors: Sequence[Tensor]) 
     """
     if _mode(_FAKE) is not None or any(map(Tensor.is_inference, tensors)):
         return make()
-    with _lock:
-        for entry in list(_latest):
-            if any(reference() is None for reference, _ in entry[0]):
-                del _latest[next(i for i, other in enumerate(_latest) if other is entry)]  # == compares tensors
-            elif entry[1] is key and _is_same(entry[0], tensors):
-                stored: Result = entry[2]
-                return stored
+    if results := _stored_results(key, tensors):
+        stored: Result = results[0]
+        return stored
     result = make()
     if tensors:
         with _lock:
             _latest.append(([(weakref.ref(x), x._version) for x in tensors], key, result))
     return result
+
+
+def is_stored(key: object, tensors: Sequence[Tensor]) -> bool:
+    """Whether :func:`memoize` has the result of this key for the same unchanged tensors."""
+    return not any(map(Tensor.is_inference, tensors)) and bool(_stored_results(key, tensors))
+
+
+def _stored_results(key: object, tensors: Sequence[Tensor]) -> list[Any]:
+    """Return the stored results of a key, the latest last, and delete results of tensors that no longer exist."""
+    found = []
+    with _lock:
+        for entry in list(_latest):
+            if any(reference() is None for reference, _ in entry[0]):
+                del _latest[next(i for i, other in enumerate(_latest) if other is entry)]  # == compares tensors
+            elif entry[1] is key and _is_same(entry[0], tensors):
+                found.append(entry[2])
+    return found
 
 
 def _is_same(stored: Sequence[tuple[weakref.ref[Tensor], int]], tensors: Sequence[Tensor]) -> bool:

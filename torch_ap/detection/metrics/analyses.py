@@ -116,6 +116,9 @@ class EvaluatedImages(Evaluation, DetectionAnalyses):
         result: Made = self._results[what]
         return result
 
+    def _is_cached(self, *what: Hashable) -> bool:
+        return what in self._results
+
     def _known_image_ids(self) -> None:
         return None
 

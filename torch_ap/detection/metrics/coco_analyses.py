@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks
+from torch_ap.core.base import arrays, checks
+from torch_ap.core.base.arrays import native
 from torch_ap.core.base.class_names import ClassNames, check_names
 from torch_ap.core.base.untraced import disable_tracing_of_methods
+from torch_ap.core.ranking import segments
 from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_coco
 from torch_ap.detection.inputs.images import Columns, Kind
@@ -18,6 +20,8 @@ from torch_ap.detection.metrics.matched_images import ClassMatches, ValuesIn
 from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco import Report
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
+
+_LEAST_GAIN = 2  # detections per kept detection; below, the matches of all are cached, which other analyses need too
 
 
 class CocoAnalyses(DetectionAnalyses):
@@ -118,15 +122,25 @@ class CocoAnalyses(DetectionAnalyses):
     def _class_names(self) -> ClassNames:
         return self._report.class_names
 
-    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
-        numbers = self._numbers(columns, iou_type, micro=self._settings.average == "micro" and not per_class)
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False, least_score: float | None = None
+    ) -> ClassMatches:
+        micro = self._settings.average == "micro" and not per_class
+        numbers = self._numbers(columns, iou_type, micro=micro, least_score=least_score)
         return ClassMatches(numbers.matches, numbers.levels, numbers.labels)
 
-    def _numbers(self, columns: Columns, iou_type: str | None, *, micro: bool = False) -> CocoNumbers:
+    def _numbers(
+        self, columns: Columns, iou_type: str | None, *, micro: bool = False, least_score: float | None = None
+    ) -> CocoNumbers:
         self._check_iou_type(iou_type)
         if self._settings.stored is not None and self._settings.stored.micro and not micro:
             raise ValueError("`match='update'` with `average='micro'` knows no classes; give `match='compute'`")
-        return self._matched_here(columns, iou_type or self._settings.iou_types[0], micro=micro)
+        kind = iou_type or self._settings.iou_types[0]
+        if least_score is not None and not self._is_cached(kind, micro):
+            kept = native(segments.comparable(columns["detection_scores"])) >= least_score
+            if _LEAST_GAIN * arrays.count(kept) <= len(kept):
+                return coco.match(self._settings, columns, kind, micro=micro, kept=arrays.tensor(kept))
+        return self._matched_here(columns, kind, micro=micro)
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
         micro, by_class = self._settings.average == "micro", self._report.class_metrics

@@ -160,7 +160,8 @@ def confusion_matrix(
                 [0, 0, 0]])
     """
     self._check_shapes_kept("confusion_matrix")
-    at = self._matches_at(iou_threshold, iou_type, class_names)
+    least_score = float(score_threshold) if isinstance(score_threshold, int | float) else None
+    at = self._matches_at(iou_threshold, iou_type, class_names, least_score)
     least = score_thresholds(score_threshold, at.labels, at.matches.ranked.score)
     return ConfusionMatrix(
         matrix=confusion_counts(at, least),

@@ -289,6 +289,9 @@ class ImageState(DetectionAnalyses, RankingMetric):
     def _once(self, make: Callable[[], Made], *what: Hashable) -> Made:
         return cached.memoize(make, _cache_key(self._settings, *what), self._tensors())
 
+    def _is_cached(self, *what: Hashable) -> bool:
+        return cached.is_stored(_cache_key(self._settings, *what), self._tensors())
+
     def _known_image_ids(self) -> Tensor | None:
         return self._first_copies(self.sample_ids) if len(self.sample_ids) else None
 

@@ -62,13 +62,16 @@ class MatchedImages:
         """Return the labels and matches of a batch of images, without caching them; arguments as for ``_matched``."""
         raise NotImplementedError
 
-    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False, least_score: float | None = None
+    ) -> ClassMatches:
         """Return the matches of images.
 
         Args:
             columns: the images.
             iou_type: one of several ``iou_type``; None for the first.
             per_class: whether to separate classes, also with ``average="micro"``.
+            least_score: detections of lower scores may be left out; None for all detections.
         """
         raise NotImplementedError
 
@@ -93,6 +96,10 @@ class MatchedImages:
             make: computes the result.
             what: name of the result, one of several.
         """
+        raise NotImplementedError
+
+    def _is_cached(self, *what: Hashable) -> bool:
+        """Whether :meth:`_once` has a result of this name."""
         raise NotImplementedError
 
     def _known_image_ids(self) -> Tensor | None:
@@ -136,7 +143,11 @@ class MatchedImages:
         return threshold_index(threshold, self._settings.thresholds, self._threshold_name)
 
     def _matches_at(
-        self, threshold: float | None = None, iou_type: str | None = None, class_names: ClassNames = None
+        self,
+        threshold: float | None = None,
+        iou_type: str | None = None,
+        class_names: ClassNames = None,
+        least_score: float | None = None,
     ) -> MatchesAt:
         """Return the images of all processes with their matches in each class, and a threshold.
 
@@ -144,12 +155,13 @@ class MatchedImages:
             threshold: one of the thresholds; None for 0.5, or the lowest without it.
             iou_type: one of several ``iou_type``; None for the first.
             class_names: names of the labels; None for the names of the metric.
+            least_score: detections of lower scores may be left out; None for all detections.
         """
         place = self._threshold_index(threshold)
         check_names(class_names)
         with self._all_ranks():
             columns = self._columns()
-            matches, interpolation, labels = self._matched(columns, iou_type, per_class=True)
+            matches, interpolation, labels = self._matched(columns, iou_type, True, least_score)
         names = unique_label_names(labels, self._class_names if class_names is None else class_names)
         kind = iou_type or self._settings.iou_types[0]
         return MatchesAt(self._settings, columns, kind, matches, interpolation, labels.clone(), names, place)

@@ -43,8 +43,10 @@ class VocAnalyses(DetectionAnalyses):
         self._warn_of_low_value(columns, numbers)
         return numbers
 
-    def _matched(self, columns: Columns, iou_type: str | None, per_class: bool = False) -> ClassMatches:
-        del per_class  # classes are always separate
+    def _matched(
+        self, columns: Columns, iou_type: str | None, per_class: bool = False, least_score: float | None = None
+    ) -> ClassMatches:
+        del per_class, least_score  # classes are always separate, and all detections are matched
         self._check_iou_type(iou_type)
         labels, matches = self._matched_here(columns)
         return ClassMatches(matches, self._settings.levels(columns["detection_scores"].device), labels)

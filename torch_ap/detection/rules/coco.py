@@ -45,7 +45,13 @@ def distinct_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def match(
-    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool = False, shares: Shares | None = None
+    settings: CocoSettings,
+    columns: Columns,
+    iou_type: Kind,
+    *,
+    micro: bool = False,
+    shares: Shares | None = None,
+    kept: Tensor | None = None,
 ) -> CocoNumbers:
     """Match all detections, in all criteria.
 
@@ -55,6 +61,7 @@ def match(
         iou_type: one of the ``iou_types`` of the settings.
         micro: whether all labels are one category.
         shares: the exchange with other processes that have the other images; None for one process.
+        kept: (D,) bool, the detections that are matched; None for all. The detections of a few boxes are all matched.
     """
     if shares is None and (few := _match_few_boxes(settings, columns, micro=micro)) is not None:
         return CocoNumbers(settings, few[1], few[0])
@@ -64,6 +71,8 @@ def match(
         if settings.stored is not None and stored.holds(columns):
             return stored.matches_of(columns, settings.criteria(classes[0].device), classes, micro=micro)
         objects = settings.objects(columns, iou_type, classes)
+        if kept is not None:
+            objects.keep(kept)
         most = settings.limits[-1]
         ranked, candidates, categories = rank_images(columns, classes, micro=micro, most=most, rows=objects.rows)
         rows, truths = ranked.rows.index_select(0, candidates.ranked), candidates.truths

@@ -189,6 +189,13 @@ class Objects:
         if others is not None:
             self.ignored = self.crowd | others
 
+    def keep(self, flags: Tensor) -> None:
+        """Evaluate only the detections with (D,) flags."""
+        if self.rows is None:
+            self.rows = segments.flag_places(flags), torch.arange(len(self.crowd), device=flags.device)
+        else:
+            self.rows = self.rows[0][flags[self.rows[0]]], self.rows[1]
+
     @cached_property
     def detection_area(self) -> Tensor:
         """The area of each detection; computed on first use, because the similarity of masks caches areas."""
