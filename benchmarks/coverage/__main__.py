@@ -28,6 +28,7 @@ from benchmarks.coverage import (
     few_misses,
     groups,
     groups_at_rank,
+    groups_at_threshold,
     images,
     labels,
     operating_points,
@@ -52,6 +53,7 @@ _PARTS = {
     "systems": systems, "differences": differences,
     "best": best, "planning": planning, "queries": queries, "images": images, "few-images": few_images,
     "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups, "groups-at-rank": groups_at_rank,
+    "groups-at-threshold": groups_at_threshold,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them
 _OPENING = pathlib.Path(__file__).with_name("opening.md")

@@ -453,7 +453,7 @@ def test_long_curves_print_and_move():
         "name": "x",
         "top_k": None,
         "denominator": "min",
-        "has_groups": False,
+        "groups": None,
     }
 
 
@@ -583,8 +583,8 @@ def test_functions_give_the_curves_of_metrics(which):
     for cell in cells_of(metric):
         found = metric.curve(**cell)
         each_curve = found if isinstance(found, list) else [found]
-        assert all(x.has_groups == has_groups for x in each_curve if isinstance(x, Curve))
-        each_curve = [replace(x, has_groups=False) if isinstance(x, Curve) else x for x in each_curve]
+        assert all((x.groups is not None) == has_groups for x in each_curve if isinstance(x, Curve))
+        each_curve = [replace(x, groups=None) if isinstance(x, Curve) else x for x in each_curve]
         found = each_curve if isinstance(found, list) else each_curve[0]
         assert found == quiet(function, **drawn, **settings, **cell), cell
 

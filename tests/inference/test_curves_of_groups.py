@@ -1,13 +1,20 @@
-"""Items in groups: their curves have no intervals of independent items."""
+"""Items in groups: intervals of their curves by deletion of each group, and never of independent items."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 
+from tests.support.tolerances import REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, plot, report
+from torch_ap.inference import groups_at_threshold
+from torch_ap.inference.operating_point import CHOSEN
 from torch_ap.inference.resampling import Resampling
 from torch_ap.plot.bars import IntervalOptions, class_bars
+from torch_ap.reports.content import DASH
+from torch_ap.reports.thresholds import curve_of_all, cuts_of_curve, sampled_numbers
 
 _REASON = "the interval takes items as independent, but the items are in groups"
 _RATIOS = ("precision", "recall", "f_beta")
@@ -47,16 +54,180 @@ def classes(items):
     return metrics
 
 
-@pytest.mark.parametrize("method", ["posterior", "bootstrap"])
-def test_operating_points_have_no_interval(metric, independent, method):
-    point, other = (x.curve().operating_point(method=method, n_resamples=20) for x in (metric, independent))
-    assert point.reason == f"{_REASON}: the ends are NaN"
-    assert not other.reason
+def explicit_ends(scores, target, ids, threshold, beta=1.0, confidence_level=0.95):
+    """Return the ends of precision, recall and F_beta by deletion of each group, one group after the other."""
+    out = []
     for name in _RATIOS:
+        values = []
+        for left_out in [None, *sorted(set(ids))]:
+            rows = [(s >= threshold, t) for s, t, g in zip(scores, target, ids, strict=True) if g != left_out]
+            tp, n, m = (sum(x) for x in zip(*((r and t, r, t) for r, t in rows), strict=True))
+            ratios = {"precision": (tp, n), "recall": (tp, m), "f_beta": ((1 + beta**2) * tp, beta**2 * m + n)}
+            values.append(ratios[name][0] / ratios[name][1] if ratios[name][1] else math.nan)
+        weights = []
+        for group in sorted(set(ids)):
+            own = [(s >= threshold, t) for s, t, g in zip(scores, target, ids, strict=True) if g == group]
+            n, m = sum(r for r, _ in own), sum(t for _, t in own)
+            weights.append({"precision": n, "recall": m, "f_beta": beta**2 * m + n}[name])
+        estimate, kept = values[0], np.array(values[1:])[_has_objects(scores, target, ids, threshold)]
+        count = len(kept)
+        effective = sum(weights) ** 2 / sum(w**2 for w in weights)
+        error = math.sqrt((count - 1) / count * ((kept - kept.mean()) ** 2).sum())
+        half = stats.t.ppf((1 + confidence_level) / 2, effective - 1) * error / (estimate * (1 - estimate))
+        center = math.log(estimate / (1 - estimate))
+        out.append([1 / (1 + math.exp(-x)) for x in (center - half, center + half)])
+    return out
+
+
+def _has_objects(scores, target, ids, threshold):
+    """Return whether each group has a positive or a retrieved item; the others do not change any ratio."""
+    rows = list(zip(scores, target, ids, strict=True))
+    return [any(t or s >= threshold for s, t, g in rows if g == group) for group in sorted(set(ids))]
+
+
+@pytest.mark.parametrize(
+    "wanted", [{}, {"beta": 2.0}, {"beta": 0.5, "precision": 0.6}, {"recall": 0.8}, {"threshold": 1.0}]
+)
+def test_operating_points_equal_deletion_of_each_group(items, metric, independent, wanted):
+    point, other = (x.curve().operating_point(**wanted, confidence_level=0.9) for x in (metric, independent))
+    assert point.method == "jackknife"
+    assert (CHOSEN in point.reason) == (not wanted.keys() & {"precision", "recall", "threshold"})
+    beta = wanted.get("beta", 1.0)
+    expected = explicit_ends(*(x.tolist() for x in items), float(point.threshold), beta, 0.9)
+    for name, ends in zip(_RATIOS, expected, strict=True):
         assert getattr(point, name) == getattr(other, name)
-        for end in ("low", "high"):
-            assert getattr(point, f"{name}_{end}").isnan()
-            assert not getattr(other, f"{name}_{end}").isnan()
+        found = [float(getattr(point, f"{name}_{end}")) for end in ("low", "high")]
+        assert found == pytest.approx(ends, rel=REORDERED)
+        width, narrow = (getattr(x, f"{name}_high") - getattr(x, f"{name}_low") for x in (point, other))
+        assert width > narrow  # the effects of the groups make the items dependent
+
+
+def test_groups_of_one_item_agree_with_the_posteriors(items, independent):
+    scores, target, _ = items
+    singles = BinaryAveragePrecision()
+    singles.update(scores, target, groups=torch.randperm(400, generator=torch.Generator().manual_seed(1)))
+    for wanted in ({"precision": 0.7}, {"threshold": 1.0}):
+        point, other = (x.curve().operating_point(**wanted) for x in (singles, independent))
+        for name in (f"{x}_{end}" for x in _RATIOS for end in ("low", "high")):
+            # two methods, the logit interval of the jackknife and the posterior, differ by a tenth of the width
+            assert float(getattr(point, name)) == pytest.approx(float(getattr(other, name)), abs=0.015)
+
+
+def test_a_given_threshold_counts_the_items_that_reach_it(items, metric, independent):
+    scores, target, _ = items
+    for x in (metric, independent):
+        for threshold in (-100.0, 0.3, float(scores[7]), 100.0, math.inf):
+            point = x.curve().operating_point(threshold=threshold)
+            reached = scores >= threshold
+            assert (int(point.tp), int(point.fp)) == (
+                int((reached & (target == 1)).sum()),
+                int((reached & (target == 0)).sum()),
+            )
+            assert float(point.threshold) == pytest.approx(threshold, rel=SINGLE)
+            assert float(point.recall_low) <= float(point.recall) <= float(point.recall_high)
+            assert ("no item reaches the threshold" in point.reason) == (not reached.any())
+            assert math.isnan(point.precision_low) == (not reached.any())
+    for other in ({"precision": 0.5}, {"recall": 0.5}, {"method": "bootstrap"}):
+        with pytest.raises(ValueError, match="`threshold` cannot be combined with"):
+            independent.curve().operating_point(threshold=0.5, **other)
+    with pytest.raises(ValueError, match="`threshold` must be a number other than NaN, got nan"):
+        independent.curve().operating_point(threshold=math.nan)
+
+
+def test_ratios_of_0_and_1_have_one_sided_intervals(items, metric):
+    effective = torch.bincount(items[2][items[1] == 1]).double()
+    effective = float(effective.sum() ** 2 / effective.square().sum())
+    every, none = (metric.curve().operating_point(threshold=x) for x in (-100.0, 100.0))
+    bound = 0.05 ** (1 / effective)
+    assert (float(every.recall_low), float(every.recall_high)) == pytest.approx((bound, 1.0))
+    assert (float(none.recall_low), float(none.recall_high)) == pytest.approx((0.0, 1 - bound))
+
+
+def test_one_group_has_no_interval(items):
+    scores, target, _ = items
+    metric = BinaryAveragePrecision()
+    metric.update(scores, target, groups=torch.zeros(400, dtype=torch.int64))
+    point = metric.curve().operating_point(recall=0.8)
+    assert point.reason.startswith("precision, recall, f_beta: fewer than two groups, or one with most hits")
+    assert all(math.isnan(getattr(point, f"{x}_{end}")) for x in _RATIOS for end in ("low", "high"))
+
+
+def test_equal_groups_have_no_width_with_a_reason():
+    metric = BinaryAveragePrecision()
+    metric.update(
+        torch.tensor([3.0, 2, 1] * 12), torch.tensor([1, 0, 1] * 12), groups=torch.arange(12).repeat_interleave(3)
+    )
+    point = metric.curve().operating_point(threshold=2.0)
+    assert float(point.precision_low) == float(point.precision) == float(point.precision_high) == 0.5
+    assert point.reason == "precision, recall, f_beta: equal in all groups: the interval has no width"
+
+
+def test_few_groups_warn(items):
+    scores, target, patient = items
+    metric = BinaryAveragePrecision()
+    metric.update(scores[:60], target[:60], groups=patient[:60])
+    with pytest.warns(UserWarning, match="groups with hits, but coverage is measured from 10 on"):
+        point = metric.curve().operating_point(threshold=1.0)
+    assert "the interval may be too narrow" in point.reason
+
+
+def test_other_methods_and_weights_have_no_interval_of_groups(items, metric):
+    scores, target, patient = items
+    for method in ("posterior", "bootstrap"):
+        with pytest.raises(ValueError, match=f"`method` must be 'jackknife' with `groups`, got '{method}'"):
+            metric.curve().operating_point(method=method)
+    weighted = BinaryAveragePrecision()
+    weighted.update(scores, target, weights=torch.ones(400), groups=patient)
+    point = weighted.curve().operating_point()
+    assert point.reason == "no interval exists with weights: its formulas count items"
+    assert math.isnan(point.precision_low)
+
+
+def test_positives_without_a_group_have_no_interval(items):
+    scores, target, patient = items
+    metric = BinaryAveragePrecision(num_relevant=300)
+    metric.update(scores, target, groups=patient)
+    point = metric.curve().operating_point(threshold=1.0)
+    assert point.reason == "positives that are not among the items have no group: the ends are NaN"
+    assert float(point.recall) == float(point.tp) / 300
+    assert math.isnan(point.recall_low)
+
+
+def test_order_batches_and_names_of_groups_do_not_matter(items, metric):
+    scores, target, patient = items
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(2))
+    wanted = metric.curve().operating_point(recall=0.8)
+    parts = [BinaryAveragePrecision() for _ in range(2)]
+    for part, rows in zip(parts, order.split(200), strict=True):
+        for row in rows.split(70):
+            part.update(scores[row], target[row], groups=(patient[row] * 10**12 - 5).to(torch.int64))
+    parts[0].merge_state(parts[1])
+    found = parts[0].curve().operating_point(recall=0.8)
+    for name in (f"{x}_{end}" for x in _RATIOS for end in ("low", "high")):
+        assert float(getattr(found, name)) == pytest.approx(float(getattr(wanted, name)), rel=REORDERED)
+
+
+def test_operating_points_of_classes_use_their_own_items(items, classes):
+    scores, target, patient = items
+    preds = torch.stack([-scores, scores, scores.flip(0)], 1)
+    labels = target + (torch.arange(400) % 7 == 0)
+    for place, curve in enumerate(classes[0].curve()):
+        single = BinaryAveragePrecision()
+        single.update(preds[:, place], labels == place, groups=patient)
+        assert curve.operating_point(recall=0.5) == single.curve().operating_point(recall=0.5)
+
+
+def test_sampled_thresholds_equal_single_ones(metric, monkeypatch):
+    curve = metric.curve()
+    thresholds = curve.thresholds[::37]
+    each = [curve.operating_point(threshold=float(x)) for x in thresholds]
+    for cells in (1 << 22, 1):
+        monkeypatch.setattr(groups_at_threshold, "_MOST_CELLS", cells)
+        low, high = curve.groups.ends(thresholds, float(curve.m), 1.0, 0.95)
+        for place, point in enumerate(each):
+            for name, ends in (("low", low), ("high", high)):
+                expected = [float(getattr(point, f"{x}_{name}")) for x in _RATIOS]
+                assert ends[:, place].tolist() == pytest.approx(expected, nan_ok=True, rel=REORDERED)
 
 
 def test_bands_have_no_ends(metric, independent):
@@ -87,9 +258,6 @@ def test_simultaneous_bands_raise(metric, tmp_path):
 
 
 def test_bars_have_the_intervals_of_the_groups(classes):
-    from torch_ap.inference.resampling import Resampling
-    from torch_ap.plot.bars import IntervalOptions, class_bars
-
     options = IntervalOptions(0.95, Resampling())
     expected = classes[0].confidence_interval()
     for metric in classes:
@@ -99,21 +267,24 @@ def test_bars_have_the_intervals_of_the_groups(classes):
         assert all(x.low != x.low for x in class_bars(metric.curve(), None, options).values())
 
 
-def test_pages_name_the_groups(metric, independent, classes, tmp_path):
-    with_groups = "independent, but the items are in groups"
+def test_pages_use_the_groups(metric, independent, classes, tmp_path):
     page, other = (report(x, tmp_path / f"{i}.md").read_text() for i, x in enumerate((metric, independent)))
-    assert with_groups in page
-    assert with_groups not in other
-    assert "take the threshold as fixed in advance" in other
-    assert "take the threshold as fixed" not in page
-    points = page[page.index("## Operating points") :]
-    rows = [line for line in points.splitlines() if line.startswith("| highest F1")]
-    assert len(rows) == 1
-    assert "(" not in rows[0]
+    assert "use the groups of the items, and take the threshold as fixed" in page
+    assert "take the threshold as fixed" in other
+    assert "groups" not in other
+    (row,) = [x for x in page.splitlines() if x.startswith("| precision ≥ 0.9")]
+    point = metric.curve().operating_point(precision=0.9)
+    assert f"{point.recall:.3f} ({point.recall_low:.3f}{DASH}{point.recall_high:.3f})" in row
     html = report(metric, tmp_path / "page.html").read_text()
-    assert with_groups in html
     assert "confidence band" not in html
-    assert with_groups in report(classes[1], tmp_path / "classes.md").read_text()
+    cuts = sampled_numbers(cuts_of_curve(metric.curve()), 1000, 0.95)
+    best = metric.curve().operating_point()
+    place = cuts["best"][0]
+    ends = [getattr(best, f"{x}_{end}") for x in _RATIOS for end in ("low", "high")]
+    assert [row[place] for row in cuts["ends"]] == pytest.approx([float(x) for x in ends], abs=1e-4)  # 4 digits
+    each = curve_of_all(classes[0].curve())
+    assert len(each.groups.scores) == 1200
+    assert not np.isnan(sampled_numbers(cuts_of_curve(each), 20, 0.95)["ends"]).all()
 
 
 def test_comparisons_do_not_describe_a_test_that_they_omit(items, metric, independent, tmp_path):

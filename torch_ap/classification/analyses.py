@@ -24,6 +24,8 @@ from torch_ap.core.metric.state import settings_text, shown_settings
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import Curve, curve_records
 from torch_ap.inference import metric
+from torch_ap.inference.groups import rankings_in_groups
+from torch_ap.inference.groups_at_threshold import ItemGroups
 
 
 class ItemAnalyses:
@@ -61,9 +63,12 @@ class ItemAnalyses:
         if settings.single and class_names is not None:
             raise ValueError(f"`class_names` must be None for a single curve, got {short_repr(class_names)}")
         names = [""] if settings.single else checks.names_of_classes(class_names, len(rankings.m))
-        has_groups = batch is not None and batch.groups is not None
+        groups = None
+        if batch is not None and batch.groups is not None:
+            _, columns = rankings_in_groups(settings, rankings, batch)
+            groups = [ItemGroups(scores, relevant, x.ids, x.count) for _, scores, relevant, x in columns]
         rankings = settings.in_population(rankings)
-        return curve_records(rankings, settings.convention, names, values, has_groups=has_groups)
+        return curve_records(rankings, settings.convention, names, values, groups=groups)
 
     def _sample(self, **options: Any) -> ItemSample:
         """Return the items as a sample; the options are fields of :class:`ItemSample`."""

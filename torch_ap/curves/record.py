@@ -1,7 +1,7 @@
 """The curve of one ranking as a record, used by plots and operating points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.hit_curves import HitCurvePoints
 from torch_ap.curves.points import InterpolatedPrecision, interpolated_points
 from torch_ap.curves.precision_recall import PrecisionRecallCurve, append_point
+from torch_ap.inference.groups_at_threshold import ItemGroups
 from torch_ap.inference.operating_point import OperatingPoint, ThresholdCriterion, operating_point
 from torch_ap.inference.precision_recall import band_of_curve
 from torch_ap.inference.record import Interval, Result
@@ -64,7 +65,7 @@ class Curve(Result):
         name: name of the class or system; "" without a name.
         top_k: k of AP@k; None for all items.
         denominator: divisor of AP@k.
-        has_groups: whether the items are in groups, ``update(..., groups=)``, and so may depend on each other.
+        groups: the items with their groups, for intervals, if ``update(..., groups=)`` had groups.
     """
 
     thresholds: Tensor
@@ -78,7 +79,7 @@ class Curve(Result):
     name: str = ""
     top_k: int | None = None
     denominator: str = "min"
-    has_groups: bool = False
+    groups: ItemGroups | None = field(default=None, repr=False)
 
     _keep_dtype = ("thresholds",)
 
@@ -213,14 +214,15 @@ class Curve(Result):
         beta: float = 1.0,
         precision: float | None = None,
         recall: float | None = None,
+        threshold: float | None = None,
         confidence_level: float = 0.95,
-        method: str = "posterior",
+        method: str | None = None,
         n_resamples: int = 1000,
         generator: Generator | None = None,
         chunk_size: int | None = None,
         progress: bool = False,
     ) -> OperatingPoint:
-        """Return the threshold with the best F_beta, or the best threshold with a minimum precision or recall.
+        """Return the threshold with the best F_beta, or with a minimum precision or recall, or a given threshold.
 
         Among equally good thresholds the result is the highest one; for a minimum recall it is the lowest one, with the
         highest recall. If all items between two thresholds have weight 0, the result is the higher threshold.
@@ -229,13 +231,17 @@ class Curve(Result):
             beta: weight of recall relative to precision in F; above 0 and with a finite square.
             precision: minimum precision, in [0, 1]; the result is the threshold with the highest recall.
             recall: minimum recall, in [0, 1]; the result is the threshold with the highest precision.
+            threshold: a threshold that was fixed in advance, a number other than NaN; cannot be combined with
+                ``precision`` and ``recall``.
             confidence_level: nominal coverage of each interval, in (0, 1).
-            method: "posterior" for central intervals of the posteriors of :mod:`torch_ap.inference.posteriors`. They
+            method: None for "posterior", or for items in groups for "jackknife", which is the only method there.
+                "posterior" for central intervals of the posteriors of :mod:`torch_ap.inference.posteriors`. They
                 assume a threshold that is fixed in advance; for a threshold chosen on the same data they are too narrow
                 and too high. "bootstrap" chooses a threshold in each resample, and subtracts the optimism: the excess
                 of its performance in the resample over its performance in all items. These intervals are for the
-                performance of the chosen threshold in the population. Both methods assume independent items;
-                detections in one image are dependent.
+                performance of the chosen threshold in the population, so ``threshold`` cannot be combined with them.
+                Both methods assume independent items; detections in one image are dependent. "jackknife" leaves out
+                each group, see :mod:`torch_ap.inference.groups_at_threshold`, and assumes a fixed threshold.
             n_resamples: number of bootstrap resamples, at least 2.
             generator: random number generator; None for a new one with seed 0, so that results repeat.
             chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per
@@ -244,8 +250,8 @@ class Curve(Result):
 
         Returns:
             :class:`torch_ap.inference.OperatingPoint`, which documents the measured coverage of each method. If no
-            threshold satisfies the minimum, its values are NaN, with a reason. With weights, and with items in groups,
-            the ends are NaN, with a reason.
+            threshold satisfies the minimum, its values are NaN, with a reason. With weights the ends are NaN, with a
+            reason.
 
         Raises:
             TypeError, ValueError: for an invalid argument.
@@ -253,7 +259,13 @@ class Curve(Result):
         criterion = ThresholdCriterion(beta, precision, recall)
         resampling = Resampling(n_resamples, generator, chunk_size, progress)
         settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "resampling": resampling}
-        return operating_point(self._ranking(separable=True), criterion, has_groups=self.has_groups, **settings)
+        if threshold is None:
+            return operating_point(self._ranking(separable=True), criterion, groups=self.groups, **settings)
+        if precision is not None or recall is not None or method == "bootstrap":
+            other = "precision" if precision is not None else "recall" if recall is not None else "method='bootstrap'"
+            raise ValueError(f"`threshold` cannot be combined with `{other}`, which chooses a threshold")
+        cut = self._cut(checks.number("threshold", threshold))
+        return operating_point(cut, criterion, groups=self.groups, is_fixed=True, **settings)
 
     @renamed_keywords(batch="chunk_size")
     def band(
@@ -290,7 +302,8 @@ class Curve(Result):
         if self.hits.is_floating_point():
             raise ValueError("`weights` cannot be combined with a confidence band, whose resamples count items")
         options = (recall_levels, confidence_level, design, resampling)
-        return band_of_curve(self._ranking(), *options, simultaneous=simultaneous, has_groups=self.has_groups)
+        has_groups = self.groups is not None
+        return band_of_curve(self._ranking(), *options, simultaneous=simultaneous, has_groups=has_groups)
 
     def _ranking(self, *, separable: bool = False) -> HitCurve:
         """Return the tie groups with hits; ``separable`` merges groups with equal scores."""
@@ -303,6 +316,15 @@ class Curve(Result):
         offsets, above = torch.tensor([0, len(hits)]).to(hits.device), (ends[0] - hits, ends[1] - items)
         groups = HitCurve(hits, items, *above, score, offsets, self.n[None], self.m[None])
         return hit_curve.drop_groups_without_hits(groups)
+
+    def _cut(self, threshold: float) -> HitCurve:
+        """Return the items with at least a threshold as the only entry."""
+        count = (self.thresholds >= threshold).sum()
+        hits, items = (torch.cat([x.new_zeros(1), x])[count][None] for x in (self.hits, self.items))
+        score, none = self.thresholds.new_tensor([threshold]), hits.new_zeros(1)
+        return HitCurve(
+            hits, items, none, none, score, torch.tensor([0, 1]).to(hits.device), self.n[None], self.m[None]
+        )
 
     def _points(self, t: Tensor, hits: Tensor, fraction: bool) -> HitCurvePoints:
         """Return the points, without repeated values of t."""
@@ -334,7 +356,7 @@ def curve_records(
     names: Sequence[str],
     average_precision: Tensor | None = None,
     *,
-    has_groups: bool = False,
+    groups: Sequence[ItemGroups | None] | None = None,
 ) -> list[Curve]:
     """Return the record of each ranking.
 
@@ -343,7 +365,7 @@ def curve_records(
         convention: convention of the AP.
         names: (S,) names.
         average_precision: (S,) values; None to compute them.
-        has_groups: whether the items are in groups.
+        groups: (S,) items of the rankings with their groups; None without groups.
     """
     if average_precision is None:
         average_precision = convention(hit_curve.drop_groups_without_hits(rankings))
@@ -356,9 +378,11 @@ def curve_records(
             m=ranking.m[0],
             average_precision=value,
             name=name,
-            has_groups=has_groups,
+            groups=items,
             **convention_fields(convention, int(ranking.m)),
         )
-        for ranking, value, name in zip(hit_curve.split(rankings), average_precision, names, strict=True)
+        for ranking, value, name, items in zip(
+            hit_curve.split(rankings), average_precision, names, groups or [None] * len(names), strict=True
+        )
         if ranking.score is not None
     ]

@@ -344,17 +344,8 @@ def values_without_groups(
         method: see :func:`resolve_method`.
         methods: the allowed methods.
     """
-    batch = settings.rankings(validated)
-    assert batch.groups is not None
-    is_counted = counted_items(batch.target)
-    is_counted = is_counted if is_counted.ndim == 1 else is_counted.any(1)
-    whole = Groups.from_ids(batch.groups if not settings.inputs.ignoring else batch.groups[is_counted])
-    if settings.inputs.ignoring:  # the ids of ignored items are not used
-        ids = torch.zeros_like(batch.groups)
-        ids[is_counted] = whole.ids
-        whole = Groups(ids, whole.count)
+    whole, columns = rankings_in_groups(settings, curve, validated)
     method = resolve_method(method, whole, methods)
-    columns = list(_columns(settings, curve, batch, whole))
     hits = torch.stack([groups.hits(relevant) for _, _, relevant, groups in columns])
     if not settings.averages or settings.average == "micro":
         values = torch.stack([without_each_group(*column, method) for column in columns])
@@ -374,6 +365,28 @@ def values_without_groups(
     values = torch.where(m > 0, values, torch.where(n > 0, undefined, torch.nan))
     values = averaging.averages_of_samples(values, m, n, settings.average, action)
     return ValuesWithoutGroups(values, effective, method, hit_groups)
+
+
+def rankings_in_groups(
+    settings: APSettings, curve: HitCurve, validated: Batch
+) -> tuple[Groups, list[tuple[HitCurve, Tensor, Tensor, Groups]]]:
+    """Return the groups of all items, and the curve, scores, relevance and groups of each ranking.
+
+    Args:
+        settings: settings of the average precision.
+        curve: the rankings.
+        validated: the items, with groups.
+    """
+    batch = settings.rankings(validated)
+    assert batch.groups is not None
+    is_counted = counted_items(batch.target)
+    is_counted = is_counted if is_counted.ndim == 1 else is_counted.any(1)
+    whole = Groups.from_ids(batch.groups if not settings.inputs.ignoring else batch.groups[is_counted])
+    if settings.inputs.ignoring:  # the ids of ignored items are not used
+        ids = torch.zeros_like(batch.groups)
+        ids[is_counted] = whole.ids
+        whole = Groups(ids, whole.count)
+    return whole, list(_columns(settings, curve, batch, whole))
 
 
 def _columns(

@@ -8,16 +8,19 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays, checks
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import posteriors
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.groups import GROUPS_REASON
+from torch_ap.inference.groups import NO_SPREAD, few_groups_reason
+from torch_ap.inference.groups_at_threshold import METHOD, ItemGroups
 from torch_ap.inference.record import Result
 from torch_ap.inference.resampling import Resampling
 
-METHODS = ("posterior", "bootstrap")
+METHODS = ("posterior", "bootstrap")  # of independent items
+CHOSEN = "the threshold has the highest F on the same items: the intervals are too narrow and too high"
 _RATIOS = ("precision", "recall", "f_beta")
 _ROUNDING = 1e-12  # relative error of sums of weights: a ratio equal to the minimum must reach it
 _ROUNDED_SQUARE = 2.0**-48  # relative error of F_beta if beta^2 is rounded: four operations on each side
@@ -199,9 +202,10 @@ def operating_point(
     criterion: ThresholdCriterion,
     *,
     confidence_level: float,
-    method: str,
+    method: str | None,
     resampling: Resampling,
-    has_groups: bool = False,
+    groups: ItemGroups | None = None,
+    is_fixed: bool = False,
 ) -> OperatingPoint:
     """Return the operating point of one ranking, with its intervals.
 
@@ -209,26 +213,36 @@ def operating_point(
         curve: one ranking with scores and an entry per tie group, because a threshold cannot separate tied items.
         criterion: criterion for the threshold.
         confidence_level: nominal coverage.
-        method: "posterior" or "bootstrap".
+        method: "posterior" or "bootstrap", with groups "jackknife"; None for the first of them.
         resampling: settings of the bootstrap.
-        has_groups: whether the items are in groups; both methods require independent items.
+        groups: the items, if they are in groups.
+        is_fixed: whether the curve has a single entry, the items with at least a threshold that is fixed in advance.
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
-    checks.one_of("method", method, METHODS)
+    methods = METHODS if groups is None else (METHOD,)
+    if method is not None and method not in methods:
+        raise_invalid(
+            "method", f"must be {' or '.join(map(repr, methods))}{' with `groups`' * (groups is not None)}", method
+        )
+    method = method or methods[0]
     assert curve.score is not None
     counts = _counts(curve.cumulative_hits, curve.cumulative_items, curve.m)
-    ratios, index = _ratios(counts, criterion.beta), int(criterion.best_index(counts, weighted=curve.weighted))
+    ratios = _ratios(counts, criterion.beta)
+    index = 0 if is_fixed else int(criterion.best_index(counts, weighted=curve.weighted))
     settings: dict[str, Any] = {"beta": criterion.beta, "confidence_level": confidence_level, "method": method}
-    if index < 0:
+    if index < 0 or (is_fixed and not bool(curve.m > 0)):
         reason = criterion.unreached if bool(curve.m > 0) else "no positives: everything is NaN"
         undefined = dict.fromkeys(OperatingPoint._tensors(), ratios.new_full((), torch.nan))
         return OperatingPoint(**undefined | settings | {"n": curve.n[0]}, reason=reason)
-    best, reason = ratios[:, index], ""
     hits, items = curve.cumulative_hits[index], curve.cumulative_items[index]
+    best, reason = ratios[:, index], "" if bool(items > 0) else "no item reaches the threshold: precision is NaN"
     if curve.weighted:
         ends, reason = best.new_full((3, 2), torch.nan), "no interval exists with weights: its formulas count items"
-    elif has_groups:
-        ends, reason = best.new_full((3, 2), torch.nan), f"{GROUPS_REASON}: the ends are NaN"
+    elif groups is not None:
+        ends, why = _grouped_intervals(curve, groups, curve.score[index], best, criterion, confidence_level)
+        has_best_f = not is_fixed and criterion.precision is None and criterion.recall is None
+        chosen = CHOSEN if has_best_f and not bool(ends.isnan().all()) else ""
+        reason = "; ".join(filter(None, [reason, why, chosen]))
     elif method == "posterior":
         ends = _posterior_intervals(counts.map(lambda x: x[index]), best, criterion.beta, confidence_level)
     else:
@@ -236,6 +250,31 @@ def operating_point(
     rows = torch.column_stack([best, ends]).flatten()  # estimate, low and high end of each ratio
     numbers = (curve.score[index], *rows, hits, items - hits, curve.m[0] - hits, curve.n[0])
     return OperatingPoint.from_numbers(*numbers, **settings, reason=reason)
+
+
+def _grouped_intervals(
+    curve: HitCurve,
+    groups: ItemGroups,
+    threshold: Tensor,
+    estimate: Tensor,
+    criterion: ThresholdCriterion,
+    confidence_level: float,
+) -> tuple[Tensor, str]:
+    """Return (3, 2) ends for items in groups, and the reason why some are missing or may be too narrow."""
+    ends = torch.cat(groups.ends(threshold[None], float(curve.m), criterion.beta, confidence_level), 1).to(estimate)
+    if int(curve.m) != int(groups.relevant.sum()):
+        return ends, "positives that are not among the items have no group: the ends are NaN"
+    missing, flat = ends[:, 0].isnan() & ~estimate.isnan(), ends[:, 0] == ends[:, 1]
+    reasons = []
+    for flags, text in (
+        (missing, f"{NO_SPREAD}: the ends are NaN"),
+        (flat, "equal in all groups: the interval has no width"),
+    ):
+        if names := [name for name, flag in zip(_RATIOS, flags.tolist(), strict=True) if flag]:
+            reasons.append(f"{', '.join(names)}: {text}")
+    hit_groups = (groups.groups.hits(groups.relevant) > 0).sum()
+    few = "" if bool(missing.all()) else few_groups_reason(hit_groups)
+    return ends, "; ".join(filter(None, [*reasons, few]))
 
 
 def _counts(hits: Tensor, items: Tensor, m: Tensor) -> Counts:

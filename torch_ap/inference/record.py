@@ -67,7 +67,11 @@ class Result(Record):
     def to(self: R, device: torch.device | str) -> R:
         """Return the same result with its tensors on a device."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        moved = {name: _to_device(value, device) for name, value in values.items() if isinstance(value, Tensor | dict)}
+        moved = {
+            name: _to_device(value, device)
+            for name, value in values.items()
+            if isinstance(value, Tensor | dict | Result)
+        }
         return replace(self, **moved)  # type: ignore[type-var]
 
     def __eq__(self, other: object) -> bool:
@@ -101,6 +105,8 @@ def number(value: float) -> Tensor:
 def _to_device(value: Any, device: torch.device | str) -> Any:
     if isinstance(value, dict):
         return {name: _to_device(entry, device) for name, entry in value.items()}
+    if isinstance(value, Result):
+        return value.to(device)
     if not isinstance(value, Tensor):
         return value
     narrow = torch.device(device).type == "mps" and value.is_floating_point()  # which lacks float64

@@ -189,7 +189,7 @@ def _detector_bars(
 def _has_interval_of_groups(curve: Curve) -> bool:
     """Whether the items are in groups, with an interval of their AP by the groups."""
     is_plain = curve.interpolation is None and curve.top_k is None
-    return curve.has_groups and is_plain and not curve.hits.is_floating_point()
+    return curve.groups is not None and is_plain and not curve.hits.is_floating_point()
 
 
 def _with_intervals_of_groups(
@@ -219,7 +219,14 @@ def _bar(curve: Curve, options: IntervalOptions | None, independent: bool) -> Ba
     ranking, interpolation = vertices.ranking_of(curve), curve.interpolation
     tied = not tie_rule(curve.ties).is_threshold and bool((ranking.items > 1).any())
     has_interval = interpolation is None or (independent and not vertices.is_straight(curve))
-    if options is None or curve.has_groups or ranking.weighted or curve.top_k is not None or tied or not has_interval:
+    if (
+        options is None
+        or curve.groups is not None
+        or ranking.weighted
+        or curve.top_k is not None
+        or tied
+        or not has_interval
+    ):
         return Bar(value, chance=chance)
     method = "influence" if interpolation is None else "bootstrap-logit"
     settings = InferenceSettings(options.confidence_level, method, resampling=options.resampling)

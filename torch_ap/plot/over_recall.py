@@ -67,7 +67,7 @@ def precision_recall(
             thick line; the lines of the curves are then thin.
         confidence_level: level of the band and of the intervals at operating points, in (0, 1).
         beta: marks the operating point of each curve with the highest F_beta, with its intervals
-            (:meth:`Curve.operating_point`; items in groups have no intervals). At most one of ``beta``, ``precision``
+            (:meth:`Curve.operating_point`). At most one of ``beta``, ``precision``
             and ``recall`` can be used.
         precision: marks the operating point with this precision, likewise.
         recall: marks the operating point with this recall, likewise.
@@ -109,7 +109,7 @@ def precision_recall(
     named = [x for x, look in zip((drawn[i] for i in order), looks, strict=True) if look.named and isinstance(x, Curve)]
     settings: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
     bands = {id(x): x.band(**settings) for x in named if band and len(x.thresholds)}
-    if reason := next((bands[id(x)].reason for x in named if id(x) in bands and x.has_groups), ""):
+    if reason := next((bands[id(x)].reason for x in named if id(x) in bands and x.groups is not None), ""):
         warn_of_reason("band", reason)
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     is_new, ax = ax is None, style.axes_of(ax)

@@ -24,22 +24,18 @@ _POINT_COLUMNS = ("score ≥", "precision", "recall", "F1", "TP", "FP", "FN")
 _MAX_BAND_ITEMS = 100_000  # a band takes 1,000 resamples of the items
 _MAX_INSIDE = 6  # names that fit inside a picture
 _MAX_CURVES = 200
-_NO_INTERVALS = (
-    "Precision, recall and F1 at a threshold have no intervals: their intervals take the items as independent, but the "
-    "items are in groups."
-)
 
 
 def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> list[Section]:
     """Return curve and operating points of one ranking, or of the rankings of two systems, by name."""
     curve, is_single = next(iter(curves.values())), len(curves) == 1
-    if options.simultaneous and curve.has_groups:
+    if options.simultaneous and curve.groups is not None:
         raise ValueError("`simultaneous` cannot be combined with `groups`: the band takes items as independent")
     if not float(curve.m):
         return []
     is_small = options.simultaneous or float(curve.n) <= _MAX_BAND_ITEMS
     has_band = is_single and not curve.hits.is_floating_point() and is_small and bool(1 < curve.m < curve.n)
-    has_band = has_band and not curve.has_groups
+    has_band = has_band and curve.groups is None
     if options.simultaneous and not has_band:
         raise ValueError("`simultaneous` requires two hits and a miss, and no weights")
     extent = "which contains the whole curve" if options.simultaneous else "level by level"
@@ -61,12 +57,13 @@ def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> lis
         f"F1 over the score threshold{', precision and recall' if is_single else ''}.",
         lambda ax: plot.f_beta_thresholds(drawn, ax=ax),
     )
+    use_groups = "" if curve.groups is None else "use the groups of the items, and "
     intervals = (
-        f"Intervals ({options.level}) take the threshold as fixed in advance; for a threshold chosen on these items "
-        "they are slightly too narrow."
+        f"Intervals ({options.level}) {use_groups}take the threshold as fixed in advance; for a threshold chosen on "
+        "these items they are slightly too narrow."
     )
     text = (
-        f"Items with scores of at least the threshold are positive. {_NO_INTERVALS if curve.has_groups else intervals} "
+        f"Items with scores of at least the threshold are positive. {intervals} "
         "A threshold itself has no interval: resamples do not give one for the highest F1."
     )
     points = [_operating_points("" if is_single else name, x, options) for name, x in curves.items()]
@@ -116,16 +113,15 @@ def class_sections(
         keys=[places.get(name, "") for name in names],
         opens="thresholds",
     )
-    notes = [_NO_INTERVALS] if any(x.has_groups for x in curves) else []
     if len(curves) > _MAX_CURVES:
-        return [Section(title, [drawing, *notes, threshold_widget(cuts, [], options, confusions)])]
+        return [Section(title, [drawing, threshold_widget(cuts, [], options, confusions)])]
     lines = [replace(x, name=with_kind(metric, x.name)) for x in curves]  # the names of the bars
     picture = Picture(
         f"Precision over recall of {units}{at}.",
         lambda ax: plot.precision_recall(lines, ax=ax, chance_level=False),
         (8.4 if len(curves) > _MAX_INSIDE else 6.4, 4.2),
     )
-    return [Section(title, [drawing, *notes, threshold_widget(cuts, [picture], options, confusions)])]
+    return [Section(title, [drawing, threshold_widget(cuts, [picture], options, confusions)])]
 
 
 def best_f1(curve: Curve) -> list[Cell]:

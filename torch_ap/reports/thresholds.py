@@ -12,6 +12,7 @@ from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
 from torch_ap.detection.errors.every_threshold import ThresholdNumbers
+from torch_ap.inference.groups_at_threshold import ItemGroups
 from torch_ap.inference.operating_point import ThresholdCriterion
 from torch_ap.reports.content import Cell, Part, Table, Widget
 from torch_ap.reports.estimates import ReportOptions
@@ -41,8 +42,8 @@ class Cuts:
         fp: (T,) other items with at least the score.
         m: number of positives.
         n: number of items; None for detections, whose negatives cannot be counted.
-        ends: (6, T) low and high ends of precision, recall and F1; None to compute posterior intervals of independent
-            items.
+        ends: (6, T) low and high ends of precision, recall and F1; None to compute them.
+        groups: the items, if they are in groups; None for posterior intervals of independent items.
         is_slice: whether the ranking has the items of all classes in a slice of the images.
     """
 
@@ -53,6 +54,7 @@ class Cuts:
     m: float
     n: float | None = None
     ends: Array | None = None
+    groups: ItemGroups | None = None
     is_slice: bool = False
 
 
@@ -62,8 +64,10 @@ def cuts_of_curve(curve: Curve) -> Cuts:
     assert ranking.score is not None
     hits, items = (segments.as_float64(x).cpu().numpy() for x in (ranking.cumulative_hits, ranking.cumulative_items))
     score = segments.comparable(ranking.score).cpu().numpy()
-    ends = np.full((6, len(score)), np.nan) if curve.has_groups else None
-    return Cuts(curve.name, score, hits, items - hits, float(curve.m), float(curve.n), ends)
+    has_ends = curve.groups is not None and not ranking.weighted
+    return Cuts(
+        curve.name, score, hits, items - hits, float(curve.m), float(curve.n), groups=curve.groups if has_ends else None
+    )
 
 
 def curve_of_all(curves: Sequence[Curve]) -> Curve:
@@ -76,8 +80,12 @@ def curve_of_all(curves: Sequence[Curve]) -> Curve:
     order = torch.argsort(score, descending=True)
     n, m = (torch.stack([getattr(x, name) for x in curves]).sum() for name in ("n", "m"))
     hits, items = (x[order].cumsum(0) for x in (hits, items))
-    has_groups = any(x.has_groups for x in curves)
-    return Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL, has_groups=has_groups)
+    grouped = [x.groups for x in curves if x.groups is not None]
+    groups = None
+    if grouped:
+        scores, relevant, ids = (torch.cat([getattr(x, y) for x in grouped]) for y in ("scores", "relevant", "ids"))
+        groups = ItemGroups(scores, relevant, ids, grouped[0].count)
+    return Curve(score[order], hits, items, n, m, m * torch.nan, name=ALL, groups=groups)
 
 
 def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str], *, is_slice: bool = False) -> list[Cuts]:
@@ -161,9 +169,14 @@ def sampled_numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:
     if len(score) > most:
         evenly = np.linspace(0, len(score) - 1, most).round().astype(int)
         places = np.unique(np.append(evenly, [x for x in best if x >= 0])).astype(int)
-    ends = (
-        _posterior_ends(tp[places], fp[places], cuts.m, level) if cuts.ends is None else cuts.ends[:, finite][:, places]
-    )
+    if cuts.ends is not None:
+        ends = cuts.ends[:, finite][:, places]
+    elif cuts.groups is not None:
+        thresholds = torch.from_numpy(score[places]).to(cuts.groups.scores)
+        low, high = cuts.groups.ends(thresholds, cuts.m, 1.0, level)
+        ends = torch.stack([low, high], 1).view(6, -1).cpu().numpy()
+    else:
+        ends = _posterior_ends(tp[places], fp[places], cuts.m, level)
     return {
         "t": [_shortest(x) for x in score[places]],
         "tp": [whole(x) for x in tp[places].tolist()],

@@ -1,0 +1,95 @@
+"""Items in groups with random effects: precision, recall and F at a threshold, fixed in advance or chosen."""
+
+import functools
+import itertools
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.coverage import report
+from benchmarks.coverage.groups import sample
+from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
+from torch_ap import BinaryAveragePrecision
+
+_LARGE, _DISTANCE = 20_000, 1.5  # groups of the population, and d'
+_SIZES = (
+    (6, 100, "equal"), (10, 100, "equal"), (10, 100, "geometric"), (20, 50, "equal"), (20, 50, "geometric"),
+    (50, 20, "equal"), (50, 20, "geometric"), (200, 5, "equal"), (200, 5, "geometric"),
+)  # fmt: skip
+_EFFECTS = ((0.5, 1.0, -2.0), (1.0, 1.0, -1.0))  # as in the section on AP of items in groups
+_WANTED: dict[str, dict[str, Any]] = {
+    "fixed at 1": {"threshold": 1.0}, "fixed at 2": {"threshold": 2.0}, "precision 0.7": {"precision": 0.7},
+    "recall 0.8": {"recall": 0.8}, "best F1": {},
+}  # fmt: skip
+_RATIOS = ("precision", "recall", "f_beta")
+_POSTERIORS = 20  # repetitions of each task with intervals of independent items
+
+
+@functools.cache
+def population(size: int, sizes: str, effects: Any) -> tuple[Tensor, Tensor]:
+    """Return the scores of the items of many groups, descending, and the running number of hits."""
+    (scores,), target, _ = sample(_LARGE, size, sizes, effects, (_DISTANCE,), 0.0, torch.Generator().manual_seed(0))
+    ordered, place = scores.sort(descending=True)
+    return ordered, target[place].cumsum(0)
+
+
+def truths(size: int, sizes: str, effects: Any, threshold: Tensor) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of a threshold in the population."""
+    scores, hits = population(size, sizes, effects)
+    n = max(1, int((scores >= threshold).sum()))
+    tp, m = float(hits[n - 1]), float(hits[-1])
+    return tp / n, tp / m, 2 * tp / (n + m)
+
+
+def covered(groups: int, size: int, sizes: str, effects: Any, *, repetitions: int, generator: Any) -> Tally:
+    """Return how often the intervals contain the ratios of the population at the threshold."""
+    found = Tally()
+    for place in range(repetitions):
+        (scores,), target, ids = sample(groups, size, sizes, effects, (_DISTANCE,), 0.0, generator)
+        metric, independent = BinaryAveragePrecision(), BinaryAveragePrecision()
+        metric.update(scores, target, groups=ids)
+        independent.update(scores, target)
+        curve, without_groups = metric.curve(), independent.curve()
+        for wanted, settings in _WANTED.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                points = {"groups": curve.operating_point(**settings)}
+                if place < _POSTERIORS:
+                    points["independent"] = without_groups.operating_point(**settings)
+            if torch.isnan(points["groups"].threshold):
+                continue
+            truth = truths(size, sizes, effects, points["groups"].threshold)
+            for name, value in zip(_RATIOS, truth, strict=True):
+                for method, one in points.items():
+                    low, high = (float(getattr(one, name + end)) for end in ("_low", "_high"))
+                    if not math.isnan(low):
+                        tally(found, (wanted, name, method), low <= value <= high, high - low)
+    return found
+
+
+def sections(options: Options) -> list[Section]:
+    cases = [(*sizes, effects) for sizes, effects in itertools.product(_SIZES, _EFFECTS)]
+    return [Section(tasks_of(covered, cases, options.repetitions, 100), _lines)]
+
+
+def _lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
+    shares = [x for tallies in found.values() for key, x in tallies.items() if key[2] == "groups"]
+    out = [
+        "\n## Precision, recall and F1 of items in groups at a threshold, `Curve.operating_point`: coverage of 95%\n",
+        "About 1,000 items with the effects of the section on AP in groups, and the ratios of the items of "
+        f"{_LARGE:,} groups at the threshold of the sample. Delete-one-group jackknife. "
+        f"{max(x.trials for x in shares)} repetitions, s.e. up to {report.largest_error(shares)}. Samples without a "
+        "threshold or without an interval are left out. The last column is the range of the posteriors, which take "
+        f"the items as independent, with {_POSTERIORS} of 100 repetitions.\n",
+    ]
+    names = [f"{name}: covers" for name in ("precision", "recall", "F1")]
+    out += report.head("groups", "size", "effects", "threshold", *names, "independent")
+    for ((groups, size, sizes, effects), tallies), wanted in itertools.product(found.items(), _WANTED):
+        cells = [str(groups), f"{size} {sizes}", f"{effects[0]:g}, {effects[1]:g}", wanted]
+        covers = [tallies[wanted, name, "groups"] for name in _RATIOS]
+        others = [tallies[wanted, name, "independent"] for name in _RATIOS]
+        out.append(report.row(*cells, *(f"{x.value:.3f}" for x in covers), report.extent(others)))
+    return out
