@@ -25,21 +25,21 @@ _WANTED: dict[str, dict[str, Any]] = {
     "recall 0.8": {"recall": 0.8}, "best F1": {},
 }  # fmt: skip
 _RATIOS = ("precision", "recall", "f_beta")
-_POSTERIORS = 20  # repetitions of each task with intervals of independent items
+_POSTERIORS = 5  # repetitions of each task with intervals of independent items
 
 
 @functools.cache
 def population(size: int, sizes: str, effects: Any) -> tuple[Tensor, Tensor]:
-    """Return the scores of the items of many groups, descending, and the running number of hits."""
+    """Return the scores of the items of many groups, negated and ascending, and the running number of hits."""
     (scores,), target, _ = sample(_LARGE, size, sizes, effects, (_DISTANCE,), 0.0, torch.Generator().manual_seed(0))
     ordered, place = scores.sort(descending=True)
-    return ordered, target[place].cumsum(0)
+    return -ordered, target[place].cumsum(0)
 
 
 def truths(size: int, sizes: str, effects: Any, threshold: Tensor) -> tuple[float, float, float]:
     """Return precision, recall and F1 of a threshold in the population."""
-    scores, hits = population(size, sizes, effects)
-    n = max(1, int((scores >= threshold).sum()))
+    negated, hits = population(size, sizes, effects)
+    n = max(1, int(torch.searchsorted(negated, -threshold, right=True)))
     tp, m = float(hits[n - 1]), float(hits[-1])
     return tp / n, tp / m, 2 * tp / (n + m)
 
