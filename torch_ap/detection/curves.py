@@ -20,6 +20,7 @@ from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.curves.record import Curve, curve_records
 from torch_ap.detection.errors import unmatchable
+from torch_ap.detection.errors.matches_at import detections_in_groups
 from torch_ap.detection.functions import validate_images
 from torch_ap.detection.inputs.images import Images, OwnSimilarity
 from torch_ap.detection.matching.matched import Matches
@@ -30,6 +31,8 @@ from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings, def
 from torch_ap.detection.rules.lvis import lvis_settings_of
 from torch_ap.detection.rules.ultralytics import arguments_by_convention, settings_by_convention
 from torch_ap.detection.rules.voc import VocSettings
+from torch_ap.inference.groups import Groups
+from torch_ap.inference.groups_at_threshold import ItemGroups
 
 __all__ = ["coco_counts", "coco_curve", "lvis_curve", "voc_curve"]
 
@@ -268,31 +271,51 @@ def curves_of_images(
     return curves_of_coco(numbers, area, len(settings.limits) - 1, threshold=0, class_names=class_names)
 
 
-def curves_of_coco(numbers: CocoNumbers, area: str, limit: int, threshold: int, class_names: ClassNames) -> list[Curve]:
+def curves_of_coco(
+    numbers: CocoNumbers,
+    area: str,
+    limit: int,
+    threshold: int,
+    class_names: ClassNames,
+    groups: Groups | None = None,
+) -> list[Curve]:
     """Return the curves of the classes at a limit and a threshold of the settings, in one area range."""
     settings = numbers.settings
     cell = (list(settings.areas).index(area), limit, threshold)
     usual = settings.levels == default_settings(settings.iou_types).levels
     convention = Convention(interpolation="101-point" if usual else numbers.levels)
     rankings, each = numbers.rankings(*cell), numbers.ranking_precision(*cell)
-    return _class_curves(rankings, convention, numbers.labels, class_names, each)
+    grouped = (
+        None if groups is None else detections_in_groups(numbers.matches_within(limit), cell[0], threshold, groups)
+    )
+    return _class_curves(rankings, convention, numbers.labels, class_names, each, grouped)
 
 
 def curves_of_voc(
-    settings: VocSettings, labels_and_matches: tuple[Tensor, Matches], threshold: int, class_names: ClassNames
+    settings: VocSettings,
+    labels_and_matches: tuple[Tensor, Matches],
+    threshold: int,
+    class_names: ClassNames,
+    groups: Groups | None = None,
 ) -> list[Curve]:
     """Return the curves of the classes at a threshold of the settings, from their labels and matches."""
     labels, matches = labels_and_matches
     convention = Convention(interpolation=settings.interpolation)
-    return _class_curves(matches.rankings(0, threshold), convention, labels, class_names)
+    grouped = None if groups is None else detections_in_groups(matches, 0, threshold, groups)
+    return _class_curves(matches.rankings(0, threshold), convention, labels, class_names, None, grouped)
 
 
 def _class_curves(
-    rankings: HitCurve, convention: Convention, labels: Tensor, names: ClassNames, each: Tensor | None = None
+    rankings: HitCurve,
+    convention: Convention,
+    labels: Tensor,
+    names: ClassNames,
+    each: Tensor | None,
+    groups: list[ItemGroups] | None,
 ) -> list[Curve]:
-    """Return the curves of the classes; ``each`` is their AP, or None."""
+    """Return the curves of the classes; ``each`` is their AP, or None, and ``groups`` their detections, or None."""
     unique_names = unique_label_names(labels, names)
-    return curve_records(rankings, convention, unique_names, each) if unique_names else []
+    return curve_records(rankings, convention, unique_names, each, groups=groups) if unique_names else []
 
 
 untraced.untraced_package(__name__)

@@ -23,7 +23,6 @@ from torch import Tensor
 from torch_ap.core.base import arrays
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.bins import count_reached
-from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Result, student_quantile
 
 METHOD = "jackknife"
@@ -51,33 +50,37 @@ class UnitCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemGroups(Result):
-    """The items of one ranking with their groups.
+    """The items of one ranking with their groups, or the detections with the groups of their images.
 
     Attributes:
         scores: (N,) scores.
         relevant: (N,) bool.
         ids: (N,) int64 in [0, G).
         count: G.
+        positives: (G,) int64 numbers of positives, if they are not the relevant items, as undetected ground truths.
     """
 
     scores: Tensor
     relevant: Tensor
     ids: Tensor
     count: int
+    positives: Tensor | None = None
 
     _keep_dtype = ("scores", "relevant")
 
     @property
-    def groups(self) -> Groups:
-        """The group of each item."""
-        return Groups(self.ids, self.count)
+    def group_positives(self) -> Tensor:
+        """The number of positives of each group, (G,)."""
+        if self.positives is not None:
+            return self.positives
+        return segments.count(self.ids[self.relevant], self.count)
 
     def counts(self, thresholds: Tensor) -> UnitCounts:
         """Return the counts of each group for the items with at least each of (T,) descending thresholds."""
         rows, shape = len(thresholds), (len(thresholds) + 1, self.count)
         cells = (rows - count_reached(self.scores, thresholds.flip(0))) * self.count + self.ids
         n, tp = (segments.count(x, shape[0] * shape[1]).view(shape) for x in (cells, cells[self.relevant]))
-        m = tp.sum(0).expand(rows, -1)
+        m = self.group_positives.expand(rows, -1)
         tp, n = (x[:rows].cumsum(0) for x in (tp, n))
         kept = (n > 0) | (m > 0)
         offsets = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.sum(1).cumsum(0)])
@@ -88,7 +91,7 @@ class ItemGroups(Result):
 
         They are NaN if m, the number of all positives, counts positives that are not among the items.
         """
-        if m != int(self.relevant.sum()):
+        if m != int(self.group_positives.sum()):
             nan = torch.full((3, len(thresholds)), torch.nan, dtype=torch.float64)
             return nan, nan
         parts = torch.split(thresholds, max(1, _MOST_CELLS // max(self.count, 1)))

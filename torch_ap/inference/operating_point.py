@@ -262,7 +262,7 @@ def _grouped_intervals(
 ) -> tuple[Tensor, str]:
     """Return (3, 2) ends for items in groups, and the reason why some are missing or may be too narrow."""
     ends = torch.cat(groups.ends(threshold[None], float(curve.m), criterion.beta, confidence_level), 1).to(estimate)
-    if int(curve.m) != int(groups.relevant.sum()):
+    if int(curve.m) != int(groups.group_positives.sum()):
         return ends, "positives that are not among the items have no group: the ends are NaN"
     missing, flat = ends[:, 0].isnan() & ~estimate.isnan(), ends[:, 0] == ends[:, 1]
     reasons = []
@@ -272,8 +272,7 @@ def _grouped_intervals(
     ):
         if names := [name for name, flag in zip(_RATIOS, flags.tolist(), strict=True) if flag]:
             reasons.append(f"{', '.join(names)}: {text}")
-    hit_groups = (groups.groups.hits(groups.relevant) > 0).sum()
-    few = "" if bool(missing.all()) else few_groups_reason(hit_groups)
+    few = "" if bool(missing.all()) else few_groups_reason((groups.group_positives > 0).sum())
     return ends, "; ".join(filter(None, [*reasons, few]))
 
 

@@ -374,8 +374,7 @@ def _cuts(metric: Any, labels: Sequence[int], slices: Mapping[str, Tensor], opti
     nothing = Cuts("", none, none, none, m=0, ends=np.empty((6, 0)))  # a class that only the first system detects
     cuts += [classes.get(label, nothing) for label in labels]
     for name, flags in slices.items():
-        images = replace(at, matches=at.matches.select_images(flags))
-        cuts += cuts_of_detections(numbers(images, per_class=False), [f"slice: {name}"], is_slice=True)
+        cuts += cuts_of_detections(numbers(at.select_images(flags), per_class=False), [f"slice: {name}"], is_slice=True)
     return cuts
 
 

@@ -16,7 +16,7 @@ from torch_ap.detection.shapes import boxes
 from torch_ap.reports.comparisons import ClassDifferences, reasons_of
 from torch_ap.reports.content import DASH, FORMS, LOSS, NAN, Cell, Section, Table, Widget, sorted_table
 from torch_ap.reports.estimates import ReportOptions
-from torch_ap.reports.thresholds import ALL, Cuts, sampled_numbers
+from torch_ap.reports.thresholds import ALL, Cuts, grouped_ends, sampled_numbers
 
 _MANY_IMAGES, _FEW_RESAMPLES = 1000, 100  # more images have fewer resamples, which would take seconds
 _WITH_AREA = ("bbox", "rotated", "segm", "boundary")
@@ -104,13 +104,16 @@ def _threshold_parts(metric: Any, flags: Mapping[str, Tensor], every: Cuts, opti
     at, place = metric._matches_at(None, None, {}), max(numbers["best"][0], 0)
     slices, rows = [], []
     for name, images in {ALL: None, **flags}.items():
-        chosen = at if images is None else replace(at, matches=at.matches.select_images(images))
+        chosen = at if images is None else at.select_images(images)
         found = numbers_at_every_threshold(
             chosen, per_class=False, confidence_level=options.confidence_level, thresholds=np.asarray(numbers["t"])
         )
         m = int(found.m[0])
         slices.append({"name": name, "m": m, "tp": found.tp.tolist(), "fp": found.fp.tolist()})
-        slices[-1]["ends"] = np.stack([found.low, found.high], 1).reshape(6, -1).round(3).tolist()
+        ends = np.stack([found.low, found.high], 1).reshape(6, -1)
+        if found.groups is not None:
+            ends = grouped_ends(found.groups[0], found.score, m, options.confidence_level)
+        slices[-1]["ends"] = ends.round(3).tolist()
         rows.append([name, *_counts_and_ratios(int(found.tp[place]), int(found.fp[place]), m)])
     text = f"Slices at score ≥ {numbers['t'][place]:g}, the best F1 of all images"
     table = Table(["slice", "precision", "recall", "F1", "TP", "FP", "FN"], rows, summary=text)

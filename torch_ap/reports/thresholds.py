@@ -90,10 +90,21 @@ def curve_of_all(curves: Sequence[Curve]) -> Curve:
 
 def cuts_of_detections(numbers: ThresholdNumbers, names: Sequence[str], *, is_slice: bool = False) -> list[Cuts]:
     """Return the counts of the classes, or of one threshold for all classes."""
-    ends = np.stack([numbers.low, numbers.high], 1).reshape(6, -1)
+    every = np.stack([numbers.low, numbers.high], 1).reshape(6, -1)
+    grouped: Sequence[ItemGroups | None] = numbers.groups or [None] * len(names)
+    rows = zip(names, numbers.offsets[:-1], numbers.offsets[1:], numbers.m, grouped, strict=True)
     return [
-        Cuts(name, numbers.score[a:b], numbers.tp[a:b], numbers.fp[a:b], float(m), ends=ends[:, a:b], is_slice=is_slice)
-        for name, a, b, m in zip(names, numbers.offsets[:-1], numbers.offsets[1:], numbers.m, strict=True)
+        Cuts(
+            name,
+            numbers.score[a:b],
+            numbers.tp[a:b],
+            numbers.fp[a:b],
+            float(m),
+            ends=every[:, a:b] if groups is None else None,
+            groups=groups,
+            is_slice=is_slice,
+        )
+        for name, a, b, m, groups in rows
     ]
 
 
@@ -137,6 +148,13 @@ def threshold_widget(
     )
 
 
+def grouped_ends(groups: ItemGroups, thresholds: Array, m: float, level: float) -> Array:
+    """Return the ends of the intervals of precision, recall and F1 at descending thresholds, (6, T)."""
+    low, high = groups.ends(torch.from_numpy(thresholds).to(groups.scores), m, 1.0, level)
+    ends: Array = torch.stack([low, high], 1).view(6, -1).cpu().numpy()
+    return ends
+
+
 def _confusions(
     rows: Sequence[Mapping[str, Any]], matrix_at: Callable[[float], Tensor]
 ) -> tuple[list[Any], list[Table]]:
@@ -172,9 +190,7 @@ def sampled_numbers(cuts: Cuts, most: int, level: float) -> dict[str, Any]:
     if cuts.ends is not None:
         ends = cuts.ends[:, finite][:, places]
     elif cuts.groups is not None:
-        thresholds = torch.from_numpy(score[places]).to(cuts.groups.scores)
-        low, high = cuts.groups.ends(thresholds, cuts.m, 1.0, level)
-        ends = torch.stack([low, high], 1).view(6, -1).cpu().numpy()
+        ends = grouped_ends(cuts.groups, score[places], cuts.m, level)
     else:
         ends = _posterior_ends(tp[places], fp[places], cuts.m, level)
     return {

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torch_ap.core.base import arrays
-from torch_ap.detection.errors.matches_at import MatchesAt
+from torch_ap.detection.errors.matches_at import MatchesAt, detections_in_groups
 from torch_ap.detection.errors.operating_points import ratio_ends
+from torch_ap.inference.groups_at_threshold import ItemGroups
 
 Array = np.ndarray[Any, Any]
 
@@ -19,7 +20,9 @@ class ThresholdNumbers(NamedTuple):
         score: (X,) the thresholds.
         tp, fp: (X,) int64 numbers of detections with at least this score.
         m: (S,) int64 numbers of ground truths.
-        low, high: (3, X) ends of the intervals of precision, recall and F1, as in ``operating_points``.
+        low, high: (3, X) ends of the intervals of precision, recall and F1, as in ``operating_points``; NaN at every
+            score with groups.
+        groups: the detections of each ranking, for these intervals at some thresholds, if images are in groups.
     """
 
     offsets: Array
@@ -29,6 +32,7 @@ class ThresholdNumbers(NamedTuple):
     m: Array
     low: Array
     high: Array
+    groups: list[ItemGroups] | None = None
 
 
 def numbers_at_every_threshold(
@@ -87,9 +91,13 @@ def numbers_at_every_threshold(
         )
         whole, some = np.stack([tp + fp, m, (tp + fp + m) / 2]), np.stack([some_n, some_m, some_m + only_n])
         low, high = ratio_ends(estimates, residual, whole, some, np.stack([tp + fp, m, fp + m]), confidence_level)
+    grouped = None
+    if at.groups is not None:
+        grouped = detections_in_groups(at.matches, 0, at.threshold_index, at.groups, per_class=per_class)
+        low = high = np.full(low.shape, np.nan)
     tp, fp, relevant = (x.astype(np.int64) for x in (tp, fp, per_ranking[0]))
     starts = np.searchsorted(owner, np.arange(size + 1))
-    return ThresholdNumbers(starts, thresholds, tp, fp, relevant, low, high)
+    return ThresholdNumbers(starts, thresholds, tp, fp, relevant, low, high, grouped)
 
 
 def _numpy(values: Any) -> Array:

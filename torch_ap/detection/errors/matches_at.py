@@ -1,8 +1,8 @@
 """Matches of all images at one IoU threshold, and their items as rankings with counts per image."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import order, segments
 from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching.matched import Matches
+from torch_ap.inference.groups import Groups
+from torch_ap.inference.groups_at_threshold import ItemGroups, UnitCounts
 
 _FEW_BITS = 1 << 29  # cells with 4 times their number in int32, which takes half the time to sort
 
@@ -29,6 +31,7 @@ class MatchesAt:
         labels: (K,) labels of the classes, ascending; without labels there is still one category.
         names: (K,) names of the classes.
         threshold_index: index of the IoU threshold.
+        groups: the group of each image, such as its video; None for independent images.
     """
 
     settings: Any
@@ -39,12 +42,18 @@ class MatchesAt:
     labels: Tensor
     names: list[str]
     threshold_index: int
+    groups: Groups | None = None
 
     @property
     def iou_threshold(self) -> float:
         """The IoU threshold."""
         threshold: float = self.settings.thresholds[self.threshold_index]
         return threshold
+
+    def select_images(self, kept: Tensor) -> "MatchesAt":
+        """Return the images with (B,) flags, whose ``columns`` remain those of all images."""
+        groups = None if self.groups is None else Groups.from_ids(self.groups.ids[kept])
+        return replace(self, matches=self.matches.select_images(kept), groups=groups)
 
     def items(self, per_class: bool) -> "Items":
         """Return the items, in one ranking per category or one of all."""
@@ -57,6 +66,7 @@ class MatchesAt:
             edges=categories if per_class else categories[[0, -1]],
             hits=hits,
             uncounted=uncounted,
+            image_group=None if self.groups is None else native(self.groups.ids),
         )
 
 
@@ -73,6 +83,7 @@ class Items:
         edges: (S + 1,) offsets of the detections of each ranking.
         hits: (H,) indices of the true positives, ascending.
         uncounted: (U,) indices of the detections that do not count, ascending.
+        image_group: (B,) group of each image; None for independent images.
     """
 
     matches: Matches
@@ -81,6 +92,7 @@ class Items:
     edges: Any
     hits: Any
     uncounted: Any
+    image_group: Any = None
 
     @property
     def rankings(self) -> int:
@@ -145,27 +157,13 @@ class Items:
         return arrays.take(every, arrays.true_indices(counted))
 
 
-class ImageCounts(NamedTuple):
-    """Counts of the X pairs of a ranking and an image with any object; native.
-
-    Attributes:
-        offsets: (S + 1,) offsets of the images of each ranking.
-        tp, n, m: (X,) float64 numbers of true positives, detections and ground truths.
-    """
-
-    offsets: Any
-    tp: Any
-    n: Any
-    m: Any
-
-
 def lengths(offsets: Any) -> Any:
     """Return the (S,) differences of (S + 1,) offsets, native."""
     return offsets[1:] - offsets[:-1]
 
 
-def counts_per_image(items: Items, hits: Any, kept: Any) -> ImageCounts:
-    """Return the counts of each image in each ranking.
+def counts_per_image(items: Items, hits: Any, kept: Any) -> UnitCounts:
+    """Return the counts of each image, or of each group of images, in each ranking.
 
     Args:
         items: the detections.
@@ -175,6 +173,8 @@ def counts_per_image(items: Items, hits: Any, kept: Any) -> ImageCounts:
     matches = items.matches
     n = arrays.take(native(matches.ranked.group), kept) // matches.categories
     m = arrays.take(native(matches.truth_group), items.truths) // matches.categories
+    if items.image_group is not None:
+        n, m = (arrays.take(items.image_group, x) for x in (n, m))
     images = max((int(x.max()) + 1 for x in (n, m) if len(x)), default=1)
     starts = arrays.arange_like(items.rankings + 1, n) * images
     if items.rankings > 1:  # the cells of rankings, one per image, are consecutive
@@ -183,7 +183,25 @@ def counts_per_image(items: Items, hits: Any, kept: Any) -> ImageCounts:
     hit = arrays.full(len(items.score), False, n[:0] == 0)
     hit[hits] = True
     cell, *counts = _cells(n, arrays.take(hit, kept), m, items.rankings * images)
-    return ImageCounts(arrays.below(cell, starts), *map(segments.as_float64, counts))
+    return UnitCounts(arrays.below(cell, starts), *map(segments.as_float64, counts))
+
+
+def detections_in_groups(
+    matches: Matches, area: int, threshold: int, groups: Groups, *, per_class: bool = True
+) -> list[ItemGroups]:
+    """Return the detections that count and the groups of their images, in each category or in one ranking of all."""
+    hit, miss = matches.flags(area, threshold)
+    counted, valid = (hit | miss).nonzero().squeeze(1), matches.valid[area]
+    image, truth_image = matches.images
+    size = matches.categories if per_class else 1
+    category = matches.ranked.category[counted] if per_class else counted * 0
+    cell = groups.ids[truth_image[valid]]
+    cell = matches.truth_category[valid] * groups.count + cell if per_class else cell
+    positives = segments.count(cell, size * groups.count).view(size, groups.count)
+    sizes = segments.count(category, size).tolist()
+    columns = (matches.ranked.score[counted], hit[counted], groups.ids[image[counted]])
+    parts = zip(*(torch.split(x, sizes) for x in columns), positives, strict=True)
+    return [ItemGroups(score, is_hit, ids, groups.count, own) for score, is_hit, ids, own in parts]
 
 
 def counts_of_images(at: MatchesAt, threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:

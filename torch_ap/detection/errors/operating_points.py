@@ -18,8 +18,10 @@ from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking import order, segments
-from torch_ap.detection.errors.matches_at import ImageCounts, Items, MatchesAt, counts_per_image, lengths
-from torch_ap.inference.operating_point import CutNumbers, ThresholdCriterion
+from torch_ap.detection.errors.matches_at import Items, MatchesAt, counts_per_image, lengths
+from torch_ap.inference.groups import NO_SPREAD, few_groups_reason
+from torch_ap.inference.groups_at_threshold import METHOD, UnitCounts, grouped_ratio_ends
+from torch_ap.inference.operating_point import CHOSEN, CutNumbers, ThresholdCriterion
 from torch_ap.inference.record import student_quantile, wilson
 
 _METHOD = "delta-wilson"
@@ -91,17 +93,32 @@ def operating_points(
     else:
         threshold, unreached = native(thresholds if thresholds.ndim else thresholds.repeat(len(m))), "no threshold"
     numbers = {"threshold": threshold, "n": items.n}
-    numbers |= _numbers_at(items, m, threshold, criterion.beta, confidence_level)
+    counts, units = _counts_at(items, m, threshold)
+    numbers |= counts | _ratios_with_ends(
+        counts, units, m, items.image_group is not None, criterion.beta, confidence_level
+    )
     missing = threshold != threshold
     if thresholds is None and arrays.any_true(missing):
         numbers |= {name: arrays.namespace(m).where(missing, torch.nan, numbers[name]) for name in _RATIO_NAMES}
-    reason = _reason({name: x[:size] for name, x in numbers.items()}, m[:size], unreached)
+    one_unit = (
+        f"no detection is chosen, or {'all are in one image, which has no spread' if at.groups is None else NO_SPREAD}"
+    )
+    reason = _reason({name: x[:size] for name, x in numbers.items()}, m[:size], unreached, one_unit)
+    if at.groups is not None:
+        has_best_f = thresholds is None and criterion.precision is None and criterion.recall is None
+        has_ends = ~arrays.namespace(m).isnan(numbers["recall_low"])
+        with_truths = segments.total(segments.as_int64(units.m > 0), units.offsets)
+        few = few_groups_reason(
+            arrays.tensor(arrays.namespace(m).where(has_ends, with_truths, 0)[:size]), "ground truths"
+        )
+        reason = "; ".join(filter(None, [reason, few, CHOSEN if has_best_f and arrays.any_true(has_ends) else ""]))
     shown = slice(size) if per_class else 0
     columns: dict[str, Any] = {name: arrays.tensor(x)[shown] for name, x in numbers.items()}
     dtype = at.matches.ranked.score.dtype
     if thresholds is None and dtype.is_floating_point:
         columns["threshold"] = columns["threshold"].to(dtype)
-    columns |= {"beta": criterion.beta, "confidence_level": confidence_level, "method": _METHOD}
+    columns |= {"beta": criterion.beta, "confidence_level": confidence_level}
+    columns["method"] = _METHOD if at.groups is None else METHOD
     return OperatingPoints(**columns, labels=at.labels, names=at.names, reason=reason)
 
 
@@ -171,30 +188,38 @@ def _candidate_hits(items: Items, m: Any, criterion: ThresholdCriterion) -> tupl
     return *map(arrays.flipped, (between, *counts)), arrays.arange_like(2, lower) * len(between)
 
 
-@arrays.quiet
-def _numbers_at(items: Items, m: Any, threshold: Any, beta: float, confidence_level: float) -> dict[str, Any]:
-    """Return the counts at (S,) thresholds, and the ratios with the ends of their intervals; native."""
-    ends, xp = items.ends(threshold), arrays.namespace(threshold)
+def _counts_at(items: Items, m: Any, threshold: Any) -> tuple[dict[str, Any], UnitCounts]:
+    """Return the counts at (S,) thresholds, and of each image or group of images there; native."""
+    ends = items.ends(threshold)
     hits, kept = arrays.take(items.hits, items.hits_before(ends)), items.before(ends)
     tp, retrieved = (lengths(items.offsets(x)) for x in (hits, kept))
-    counts = {"tp": tp, "fp": retrieved - tp, "fn": m - tp}
-    at = Counts(**counts, tn=0 * tp).map(segments.as_float64)
-    ratios = xp.stack([at.precision, at.recall, at.f_beta(beta)])
-    most = segments.as_float64(xp.stack([retrieved, m, retrieved + m - tp]))
-    low, high = _ends(counts_per_image(items, hits, kept), ratios, most, beta, confidence_level)
+    return {"tp": tp, "fp": retrieved - tp, "fn": m - tp}, counts_per_image(items, hits, kept)
+
+
+@arrays.quiet
+def _ratios_with_ends(
+    counts: dict[str, Any], units: UnitCounts, m: Any, in_groups: bool, beta: float, confidence_level: float
+) -> dict[str, Any]:
+    """Return the ratios with the ends of their intervals; native."""
+    at = Counts(**counts, tn=0 * m).map(segments.as_float64)
+    ratios = arrays.namespace(m).stack([at.precision, at.recall, at.f_beta(beta)])
+    if in_groups:
+        low, high = grouped_ratio_ends(units, beta, confidence_level)
+    else:
+        most = segments.as_float64(arrays.namespace(m).stack([counts["tp"] + counts["fp"], m, m + counts["fp"]]))
+        low, high = _ends(units, ratios, most, beta, confidence_level)
     rows = (row for rows in zip(ratios, low, high, strict=True) for row in rows)
-    return {**dict(zip(_RATIO_NAMES, rows, strict=True)), **counts}
+    return dict(zip(_RATIO_NAMES, rows, strict=True))
 
 
-def _ends(images: ImageCounts, estimates: Any, most: Any, beta: float, confidence_level: float) -> tuple[Any, Any]:
+def _ends(images: UnitCounts, estimates: Any, most: Any, beta: float, confidence_level: float) -> tuple[Any, Any]:
     """Return the (3, S) lower and upper ends of the three ratios a / b of sums over images, by the delta method.
 
     Wilson's interval uses the number of trials with the variance of a / b, but at most the number of items, (3, S), and
     the quantile of Student's t with one degree of freedom less than images with any b.
     """
-    (offsets, tp, n, m), xp = images, arrays.namespace(estimates)
-    share = beta**2 / (1 + beta**2) if beta < 1 else 1 / (1 + beta**-2)
-    denominators = n, m, share * m + (1 - share) * n
+    offsets, tp, xp = images.offsets, images.tp, arrays.namespace(estimates)
+    denominators = images.denominators(beta)
     each = arrays.repeat(estimates, lengths(offsets))
 
     def total(rows: Iterable[Any]) -> Any:
@@ -234,14 +259,14 @@ def _quantiles(confidence_level: float, df: Any) -> Any:
     return each[np.maximum(df, 0).astype(np.int64)]
 
 
-def _reason(columns: dict[str, Any], m: Any, unreached: str) -> str:
+def _reason(columns: dict[str, Any], m: Any, unreached: str, one_unit: str) -> str:
     """Return the reasons for missing numbers, with the number of classes."""
     missing, no_ends = (arrays.namespace(m).isnan(columns[x]) for x in ("threshold", "precision_low"))
     no_ends, without = no_ends | arrays.namespace(m).isnan(columns["recall_low"]), m == 0
     cases = (
         (without, "no ground truths"),
         (missing & ~without, unreached),
-        (no_ends & ~missing & ~without, "no detection is chosen, or all are in one image, which has no spread"),
+        (no_ends & ~missing & ~without, one_unit),
     )
     texts = [(count, text) for flags, text in cases if (count := arrays.count(flags))]
     return "; ".join(f"{count} of {len(m)} classes: {text}" if len(m) > 1 else text for count, text in texts)

@@ -108,9 +108,9 @@ class CocoAnalyses(DetectionAnalyses):
         place = self._threshold_index(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
-            numbers = self._numbers(self._columns(), iou_type)
+            numbers, groups = self._numbers(self._columns(), iou_type), self._image_groups()
         names = self._report.class_names if class_names is None else class_names
-        return curves_of_coco(numbers, area, limit, place, names)
+        return curves_of_coco(numbers, area, limit, place, names, groups)
 
     def _class_values(self, columns: Columns, iou_type: str | None) -> tuple[Matches, Tensor, dict[str, Tensor]]:
         numbers = self._numbers(columns, iou_type)

@@ -16,6 +16,7 @@ from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching.matched import Matches, Shares
 from torch_ap.detection.matching.shapes import threshold_index
+from torch_ap.inference.groups import Groups
 
 Made = TypeVar("Made")
 ValuesIn: TypeAlias = Callable[[Tensor], tuple[Matches, dict[str, Tensor]]]
@@ -138,6 +139,11 @@ class MatchedImages:
         rule = positions if ids is None else f"be `{samples.STATE}` of updates"
         return images.image_flags(images_by_slice, self._image_ids(columns), rule)
 
+    def _image_groups(self) -> Groups | None:
+        """Return the group of each image; None for independent images."""
+        ids = self._known_groups()
+        return None if ids is None else Groups.from_ids(ids)
+
     def _threshold_index(self, threshold: float | None) -> int:
         """Return the index of a threshold."""
         return threshold_index(threshold, self._settings.thresholds, self._threshold_name)
@@ -162,9 +168,10 @@ class MatchedImages:
         with self._all_ranks():
             columns = self._columns()
             matches, interpolation, labels = self._matched(columns, iou_type, True, least_score)
+            groups = self._image_groups()
         names = unique_label_names(labels, self._class_names if class_names is None else class_names)
         kind = iou_type or self._settings.iou_types[0]
-        return MatchesAt(self._settings, columns, kind, matches, interpolation, labels.clone(), names, place)
+        return MatchesAt(self._settings, columns, kind, matches, interpolation, labels.clone(), names, place, groups)
 
     @property
     def _has_errors(self) -> bool:

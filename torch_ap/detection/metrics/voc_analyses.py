@@ -105,8 +105,9 @@ class VocAnalyses(DetectionAnalyses):
         place = self._threshold_index(iou_threshold)
         check_names(class_names)
         with self._all_ranks():
-            matches = self._matched_here(self._columns())
-        return curves_of_voc(self._settings, matches, place, self.class_names if class_names is None else class_names)
+            matches, groups = self._matched_here(self._columns()), self._image_groups()
+        names = self.class_names if class_names is None else class_names
+        return curves_of_voc(self._settings, matches, place, names, groups)
 
     @property
     def _class_names(self) -> ClassNames:
