@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import warnings
 from typing import Any
 
 import torch
@@ -12,8 +11,13 @@ from torch import Tensor
 from benchmarks.coverage import report
 from benchmarks.coverage.groups import sample
 from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
-from torch_ap import BinaryAveragePrecision
+from torch_ap import functional
+from torch_ap.core.ranking.builders import from_scores
+from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference.groups_at_threshold import ItemGroups
+from torch_ap.inference.operating_point import ThresholdCriterion
 
+_LEVEL = 0.95
 _LARGE, _DISTANCE = 20_000, 1.5  # groups of the population, and d'
 _SIZES = (
     (6, 100, "equal"), (10, 100, "equal"), (10, 100, "geometric"), (20, 50, "equal"), (20, 50, "geometric"),
@@ -49,25 +53,38 @@ def covered(groups: int, size: int, sizes: str, effects: Any, *, repetitions: in
     found = Tally()
     for place in range(repetitions):
         (scores,), target, ids = sample(groups, size, sizes, effects, (_DISTANCE,), 0.0, generator)
-        metric, independent = BinaryAveragePrecision(), BinaryAveragePrecision()
-        metric.update(scores, target, groups=ids)
-        independent.update(scores, target)
-        curve, without_groups = metric.curve(), independent.curve()
-        for wanted, settings in _WANTED.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                points = {"groups": curve.operating_point(**settings)}
-                if place < _POSTERIORS:
-                    points["independent"] = without_groups.operating_point(**settings)
-            if torch.isnan(points["groups"].threshold):
-                continue
-            truth = truths(size, sizes, effects, points["groups"].threshold)
-            for name, value in zip(_RATIOS, truth, strict=True):
-                for method, one in points.items():
-                    low, high = (float(getattr(one, name + end)) for end in ("_low", "_high"))
-                    if not math.isnan(low):
-                        tally(found, (wanted, name, method), low <= value <= high, high - low)
+        if not target.any():
+            continue
+        ranking, items = from_scores(scores, target == 1), ItemGroups(scores, target == 1, ids, groups)
+        every = {wanted: threshold_of(ranking, settings) for wanted, settings in _WANTED.items()}
+        thresholds = {wanted: x for wanted, x in every.items() if x is not None}
+        names = list(thresholds)
+        given, order = torch.stack(list(thresholds.values())).sort(descending=True)
+        low, high = items.ends(given, float(target.sum()), 1.0, _LEVEL)
+        for column, index in enumerate(order.tolist()):
+            wanted, truth = names[index], truths(size, sizes, effects, given[column])
+            ends: dict[str, list[Any]] = {
+                "groups": list(zip(low[:, column].tolist(), high[:, column].tolist(), strict=True))
+            }
+            if place < _POSTERIORS:
+                point = functional.binary_curve(scores, target).operating_point(**_WANTED[wanted])
+                ends["independent"] = [
+                    [float(getattr(point, f"{x}_{end}")) for end in ("low", "high")] for x in _RATIOS
+                ]
+            for method, pairs in ends.items():
+                for name, value, (a, b) in zip(_RATIOS, truth, pairs, strict=True):
+                    if not math.isnan(a):
+                        tally(found, (wanted, name, method), a <= value <= b, b - a)
     return found
+
+
+def threshold_of(ranking: HitCurve, settings: dict[str, float]) -> Tensor | None:
+    """Return the threshold of settings of ``Curve.operating_point``, 0-d; None if there is none."""
+    assert ranking.score is not None
+    if "threshold" in settings:
+        return torch.tensor(settings["threshold"])
+    entry = int(ThresholdCriterion(**settings).best_entries(ranking)[0])
+    return ranking.score[entry] if entry < len(ranking.score) else None
 
 
 def sections(options: Options) -> list[Section]:
