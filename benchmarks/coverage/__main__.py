@@ -23,6 +23,7 @@ from benchmarks.coverage import (
     detectors,
     differences,
     equals,
+    error_costs,
     few_hits,
     few_images,
     few_misses,
@@ -52,7 +53,8 @@ _PARTS = {
     "chance": chance, "chance-in-groups": chance_in_groups, "chance-of-queries": chance_of_queries,
     "systems": systems, "differences": differences,
     "best": best, "planning": planning, "queries": queries, "images": images, "few-images": few_images,
-    "detectors": detectors, "cuts": cuts, "equals": equals, "groups": groups, "groups-at-rank": groups_at_rank,
+    "detectors": detectors, "cuts": cuts, "error-costs": error_costs,
+    "equals": equals, "groups": groups, "groups-at-rank": groups_at_rank,
     "groups-at-threshold": groups_at_threshold,
 }  # fmt: skip
 # what the report says in short; edit it by hand when the tables change: a test looks for its figures in them

@@ -1,4 +1,4 @@
-"""Items in groups with random effects: precision, recall and F at a threshold, fixed in advance or chosen."""
+"""Items in groups with random effects: precision, recall and F at a threshold, and two systems' decisions."""
 
 import functools
 import itertools
@@ -14,6 +14,7 @@ from benchmarks.coverage.tasks import Options, Section, Tally, tally, tasks_of
 from torch_ap import functional
 from torch_ap.core.ranking.builders import from_scores
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.inference import compare_decisions
 from torch_ap.inference.groups_at_threshold import ItemGroups
 from torch_ap.inference.operating_point import ThresholdCriterion
 
@@ -30,6 +31,7 @@ _WANTED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 _RATIOS = ("precision", "recall", "f_beta")
 _POSTERIORS = 5  # repetitions of each task with intervals of independent items
+_SWAPS, _FEW = 400, 10  # random swaps of more groups
 
 
 @functools.cache
@@ -87,9 +89,48 @@ def threshold_of(ranking: HitCurve, settings: dict[str, float]) -> Tensor | None
     return ranking.score[entry] if entry < len(ranking.score) else None
 
 
+def decisions(groups: int, size: int, sizes: str, correlation: float, *, repetitions: int, generator: Any) -> Tally:
+    """Return how often the tests reject for two equally good systems that decide at a threshold of 1."""
+    found = Tally()
+    for _ in range(repetitions):
+        effects, distances = (0.7, 1.0, -1.5), (_DISTANCE, _DISTANCE)
+        (a, b), target, ids = sample(groups, size, sizes, effects, distances, correlation, generator)
+        for measure in ("precision", "recall", "f_beta"):
+            test = functools.partial(compare_decisions, a >= 1, b >= 1, target, measure=measure, n_resamples=_SWAPS)
+            # 2^20 cases would take most of the time
+            exact = {} if groups <= _FEW else {"method": "randomization", "generator": generator}
+            for method, p in (("groups", test(groups=ids, **exact).p_value), ("independent", test().p_value)):
+                if not p.isnan():
+                    tally(found, (measure, method), p <= 1 - _LEVEL)
+    return found
+
+
 def sections(options: Options) -> list[Section]:
     cases = [(*sizes, effects) for sizes, effects in itertools.product(_SIZES, _EFFECTS)]
-    return [Section(tasks_of(covered, cases, options.repetitions, 100), _lines)]
+    pairs = [(*sizes, correlation) for sizes, correlation in itertools.product(_SIZES, (0.0, 0.8))]
+    return [
+        Section(tasks_of(covered, cases, options.repetitions, 100), _lines),
+        Section(tasks_of(decisions, pairs, options.repetitions // 2, 250), _lines_of_decisions),
+    ]
+
+
+def _lines_of_decisions(found: dict[tuple[Any, ...], Tally]) -> list[str]:
+    shares = [x for tallies in found.values() for x in tallies.values()]
+    out = [
+        "\n## Decisions of two equally good systems on items in groups, `compare_decisions(groups=)`: rejections at "
+        "nominal 5%\n",
+        "Effects as in the section on two systems in groups; both systems decide at a threshold of 1. The decisions on "
+        f"all items of a group are swapped together, in all ways up to {_FEW} groups, else in {_SWAPS} random ways. "
+        f"{max(x.trials for x in shares)} repetitions, s.e. up to {report.largest_error(shares)}. The last column "
+        "takes the items as independent.\n",
+    ]
+    names = ("precision", "recall", "F1")
+    out += report.head("groups", "size", "correlation", *(f"{x}: rejects" for x in names), "independent")
+    for (groups, size, sizes, correlation), tallies in found.items():
+        rows = {method: [tallies[x, method] for x in _RATIOS] for method in ("groups", "independent")}
+        cells = [str(groups), f"{size} {sizes}", f"{correlation:g}", *(f"{x.value:.3f}" for x in rows["groups"])]
+        out.append(report.row(*cells, report.extent(rows["independent"])))
+    return out
 
 
 def _lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:

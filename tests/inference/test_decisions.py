@@ -166,3 +166,58 @@ def test_edges_and_bad_arguments():
         compare_decisions(a, b[:3], target)
     with pytest.raises(TypeError, match="`preds_b` must be a tensor"):
         compare_decisions(a, b.tolist(), target)
+
+
+def in_groups(size=60, groups=9, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.rand(size, generator=generator) < 0.4
+    a, b = (torch.rand(size, generator=generator) < 0.2 + 0.5 * target for _ in range(2))
+    return a, b, target, torch.randint(groups, (size,), generator=generator)
+
+
+@pytest.mark.parametrize("measure", allowed_values(Measure))
+def test_groups_are_swapped_as_a_whole(measure):
+    for seed in range(4):
+        a, b, target, ids = in_groups(seed=seed)
+        observed = abs(difference(measure, target.tolist(), a.tolist(), b.tolist(), 1.0))
+        gaps = []
+        for flags in itertools.product([False, True], repeat=9):
+            swap = torch.tensor(flags)[ids]
+            one, other = torch.where(swap, b, a), torch.where(swap, a, b)
+            gaps.append(abs(difference(measure, target.tolist(), one.tolist(), other.tolist(), 1.0)))
+        expected = np.mean([gap >= observed for gap in gaps])
+        found = compare_decisions(a, b, target, measure=measure, groups=ids * 10**15 - 3)
+        assert found.method == "exact"
+        assert float(found.p_value) == pytest.approx(expected if observed else 1.0)
+        drawn = compare_decisions(a, b, target, measure=measure, groups=ids.tolist(), method="randomization")
+        # five standard errors of 10,000 draws
+        assert float(drawn.p_value) == pytest.approx(expected if observed else 1.0, abs=0.025)
+
+
+def test_groups_of_one_item_are_items():
+    for seed in range(5):
+        a, b, target, _ = (x[:14] for x in in_groups(seed=seed))
+        for measure in allowed_values(Measure):
+            one, other = (compare_decisions(a, b, target, measure=measure, groups=x) for x in (torch.arange(14), None))
+            assert float(one.p_value) == pytest.approx(float(other.p_value), abs=FEW_TERMS)
+            assert float(one.difference) == float(other.difference)
+
+
+def test_few_and_many_groups():
+    a, b, target, ids = in_groups(groups=4)
+    found = compare_decisions(a, b, target, groups=ids)
+    assert found.reason == "4 groups with different decisions, so that p is at least 0.125"
+    assert float(found.p_value) >= 0.125
+    assert float(compare_decisions(a, b, target, groups=torch.zeros(60, dtype=torch.int64)).p_value) == 1
+    same = compare_decisions(a, a, target, groups=ids)
+    assert (float(same.p_value), same.reason) == (1.0, "no difference: p = 1 by definition")
+    a, b, target, ids = in_groups(size=400, groups=60)
+    assert compare_decisions(a, b, target, groups=ids).method == "randomization"
+    with pytest.raises(ValueError, match=r"lists at most 3,000,000 cases, got \d+ groups with different decisions"):
+        compare_decisions(a, b, target, groups=ids, method="exact")
+    with pytest.raises(ValueError, match="`groups` must be one per item"):
+        compare_decisions(a, b, target, groups=ids[:5])
+    one, other = (compare_decisions(a, b, target, groups=ids, chunk_size=x) for x in (7, None))
+    assert one == other
+    shaped = compare_decisions(*(x.view(20, 20) for x in (a, b, target)), groups=ids.view(20, 20))
+    assert shaped == other

@@ -3,9 +3,13 @@
 The test of Yeh (2000) swaps the two systems' decisions item by item at random. Items with equal decisions have no
 influence. For the other items, the measure depends only on the numbers of hits and of misses that each system retrieves
 after the swap. Both numbers are binomial, so the distribution can be listed if few items have different decisions.
+
+Items of a group, such as the words of a text, depend on each other. With groups, the decisions on all items of a group
+are swapped together, which requires independent groups.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,10 +23,14 @@ from torch_ap.core.base.messages import Plain, raise_invalid
 from torch_ap.core.base.options import allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.counts import Counts
+from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference.enumeration import MOST_LISTED
+from torch_ap.inference.groups import Groups, validate_groups
 from torch_ap.inference.record import SAME_VALUE, Result
 from torch_ap.inference.resampling import Resampling
+
+_FEWEST_GROUPS = 6  # with different decisions, so that p can be below 5%
 
 Measure: TypeAlias = Literal["precision", "recall", "f_beta", "accuracy"]
 Method: TypeAlias = Literal["auto", "exact", "randomization"]
@@ -42,7 +50,7 @@ class DecisionComparison(Result):
             :func:`torch_ap.inference.posteriors.probability_better`.
         measure: name of the measure.
         method: "exact", or "randomization" for random swaps.
-        reason: why numbers are NaN, or p is 1 by definition; "" otherwise.
+        reason: why numbers are NaN, p is 1 by definition, or p is limited by few groups; "" otherwise.
     """
 
     value_a: Tensor
@@ -65,6 +73,7 @@ def compare_decisions(
     measure: Measure = "f_beta",
     beta: float = 1.0,
     method: Method = "auto",
+    groups: SampleIds = None,
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -75,9 +84,9 @@ def compare_decisions(
     p is the share of all ways to swap the two systems' decisions, item by item, in which the absolute difference of the
     measure is at least the observed one. Precision and F are ratios of two random numbers, so paired t, Wilcoxon and
     sign tests do not apply; tests for independent systems have less power. For recall, the test is the exact McNemar
-    test on the relevant items, for accuracy on all items. The items must be independent. Decisions on the words of a
-    text are not: compute one value per text and use :func:`torch_ap.inference.compare_per_query`. The estimand is the
-    difference of the measure in the population from which the items were sampled.
+    test on the relevant items, for accuracy on all items. The items must be independent, or the ``groups`` of items,
+    which are swapped as a whole. The estimand is the difference of the measure in the population from which the items
+    or groups were sampled.
 
     Rejection rates for two equally good systems, at nominal 5%, with 100 / 1,000 items: precision 4.2 / 5.2%, recall
     1.2 / 3.7% (its distribution is discrete), F1 3.6 / 5.4%, each ± .3 (``benchmarks.coverage``).
@@ -88,8 +97,12 @@ def compare_decisions(
         target: (N, ...) integers or bool, 0 or 1.
         measure: as above.
         beta: weight of recall relative to precision in "f_beta"; at least 0, with a finite square.
-        method: "exact", which requires (d + 1) (e + 1) <= 3,000,000 for d hits and e misses with different decisions;
-            "randomization", (b + 1) / (B + 1) of B random swaps; or "auto", which is exact if possible.
+        method: "exact", which requires (d + 1) (e + 1) <= 3,000,000 for d hits and e misses with different decisions,
+            or at most 21 groups with different decisions; "randomization", (b + 1) / (B + 1) of B random swaps; or
+            "auto", which is exact if possible.
+        groups: (N, ...) integers, a tensor or a list, the group of each item, such as its text or patient; None for
+            independent items. With G groups with different decisions, p is at least 2^(1 - G) where A - B and B - A
+            have different values, so five groups or fewer do not reach 5%: ``reason`` reports them.
         n_resamples: number of random swaps, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -126,30 +139,23 @@ def compare_decisions(
     for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
         _validate_decisions(name, preds, target)
     ClassificationInputs().validate_now(preds_a.to(torch.uint8), target)
-    groups = preds_a & preds_b, preds_a & ~preds_b, preds_b & ~preds_a, torch.ones_like(preds_a)
+    ids = validate_groups(groups, target.shape, target.device)
+    kinds = preds_a & preds_b, preds_a & ~preds_b, preds_b & ~preds_a, torch.ones_like(preds_a)
     both, only_a, only_b, totals = (
-        (int((group & (target == 1)).sum()), int((group & (target != 1)).sum())) for group in groups
+        (int((kind & (target == 1)).sum()), int((kind & (target != 1)).sum())) for kind in kinds
     )
     swaps = _Swaps(both, (only_a[0] + only_b[0], only_a[1] + only_b[1]), totals, measure, beta)
+    if ids is not None:
+        swaps = _GroupSwaps(**vars(swaps), per_group=_per_group(ids, kinds[1:3], target == 1))
     value_a, value_b = swaps.value(*only_a), swaps.value(*only_b)
-    chosen = _choose_method(method, swaps.discordant)
+    chosen = swaps.choose_method(method)
     difference = value_a - value_b
     p, reason = math.nan, f"`{measure}` of a system is 0 / 0: the measure and p are NaN"
     if not math.isnan(difference):
         p = swaps.exact(abs(difference)) if chosen == "exact" else swaps.randomized(abs(difference), resampling)
-        reason = "" if difference else "no difference: p = 1 by definition"
+        reason = swaps.reason if difference else "no difference: p = 1 by definition"
     numbers = (value_a, value_b, difference, p, only_a[0] + only_b[1], only_b[0] + only_a[1])
     return DecisionComparison.from_numbers(*numbers, measure=measure, method=chosen, reason=reason).to(preds_a.device)
-
-
-def _choose_method(method: str, discordant: tuple[int, int]) -> str:
-    feasible = (discordant[0] + 1) * (discordant[1] + 1) <= MOST_LISTED
-    if method == "exact" and not feasible:
-        raise ValueError(
-            f"`method='exact'` lists at most {MOST_LISTED:,} cases, got {discordant[0]} hits and {discordant[1]} "
-            "misses with different decisions; use 'randomization'"
-        )
-    return method if method != "auto" else "exact" if feasible else "randomization"
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,23 @@ class _Swaps:
     totals: tuple[int, int]
     measure: str
     beta: float
+
+    reason = ""  # why p is limited
+
+    def choose_method(self, method: str) -> str:
+        """Return "exact" or "randomization"."""
+        cases, units = self._cases()
+        if method == "exact" and cases > MOST_LISTED:
+            raise ValueError(
+                f"`method='exact'` lists at most {MOST_LISTED:,} cases, got {units} with different decisions; use "
+                "'randomization'"
+            )
+        return method if method != "auto" else "exact" if cases <= MOST_LISTED else "randomization"
+
+    def _cases(self) -> tuple[int, str]:
+        """Return the number of cases to list, and what is swapped."""
+        hits, misses = self.discordant
+        return (hits + 1) * (misses + 1), f"{hits} hits and {misses} misses"
 
     def value(self, hits: int, misses: int) -> float:
         """Return the measure of a system that retrieves these numbers of the discordant hits and misses."""
@@ -205,6 +228,54 @@ class _Swaps:
         hits, misses = (rng.binomial(size, 0.5, count) for size in self.discordant)
         spans = (slice(span.start, span.stop) for span in resampling.batches(16))  # 16 numbers per swap
         return (sum(int(self.reaches(hits[x], misses[x], observed).sum()) for x in spans) + 1) / (count + 1)
+
+
+@dataclass(frozen=True)
+class _GroupSwaps(_Swaps):
+    """The difference of the measure if the decisions of all items of a group are swapped together.
+
+    Attributes:
+        per_group: (2, 2, G) int64, hits and misses that only A or only B retrieves, in the G groups with any of them.
+    """
+
+    per_group: Array
+
+    @property
+    def reason(self) -> str:  # type: ignore[override]
+        """Why p cannot reach 5%; "" otherwise."""
+        count = self.per_group.shape[2]
+        few = f"{count} groups with different decisions, so that p is at least {2.0 ** (1 - count):g}"
+        return few if count < _FEWEST_GROUPS else ""
+
+    def _cases(self) -> tuple[int, str]:
+        count = self.per_group.shape[2]
+        return 2**count, f"{count} groups"
+
+    def exact(self, observed: float) -> float:
+        """Return the share of all swaps that reach the observed difference."""
+        found = np.zeros((2, 1), np.int64)
+        for only_a, only_b in np.moveaxis(self.per_group, 2, 0):
+            found = np.concatenate([found + only_a[:, None], found + only_b[:, None]], 1)
+        return float(self.reaches(found[0], found[1], observed).mean())
+
+    def randomized(self, observed: float, resampling: Resampling) -> float:
+        """Return (b + 1) / (B + 1) of B random swaps."""
+        rng, reached = np.random.Generator(np.random.SFC64([resampling.seed()])), 0
+        only_a, only_b = self.per_group.astype(np.float64)
+        for span in resampling.batches(2 * self.per_group.shape[2] + 16):
+            is_swapped = rng.random((len(span), self.per_group.shape[2])) < 0.5
+            hits, misses = only_a.sum(1)[:, None] + (only_b - only_a) @ is_swapped.T
+            reached += int(self.reaches(hits, misses, observed).sum())
+        return (reached + 1) / (resampling.n_resamples + 1)
+
+
+def _per_group(ids: Tensor, only: Sequence[Tensor], relevant: Tensor) -> Array:
+    """Return the hits and misses that only A or only B retrieves in each group with any of them, (2, 2, G)."""
+    groups = Groups.from_ids(ids)
+    counts = torch.stack([torch.stack([groups.hits((x & y).flatten()) for y in (relevant, ~relevant)]) for x in only])
+    kept = counts.sum((0, 1)) > 0
+    found: Array = counts[:, :, kept].to(torch.int64).cpu().numpy()
+    return found
 
 
 def _validate_decisions(name: str, preds: Any, target: Any) -> None:
