@@ -232,6 +232,12 @@ def test_queries_in_clusters(tmp_path, capsys):
     chance = torch.full_like(values[0], sum(1 / x for x in range(1, 6)) / 5)
     compared = compare_per_query(values[0], chance, groups=groups)
     below = 1 - float(compared.p_value) / 2
+    page = ["--compare", str(paths[2]), "--report", str(tmp_path / "x.md"), *arguments[-1:], str(paths[3])]
+    assert main(["trec", *map(str, paths[:2]), "-m", "map", *page]) == 0
+    capsys.readouterr()
+    text, interval = (tmp_path / "x.md").read_text(), mean_interval(values[0], groups=groups)
+    assert f"95% interval {float(interval.low):.4f} to {float(interval.high):.4f}" in text
+    assert "| 40 | 12 |" in text  # queries and groups
     assert found["p_value"] == pytest.approx(below if compared.difference < 0 else 1 - below)
     for text, message in (
         ("q1 t 3\n", "two fields, `query cluster`, got 3"),

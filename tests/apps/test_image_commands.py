@@ -469,20 +469,22 @@ def test_clusters_of_folders(tmp_path, monkeypatch, run_command):
     assert found["map_low"] != alone["map_low"]
     compared = metrics[0].compare(metrics[1], groups=groups, n_resamples=int(FEW[1]))
     assert found["compared"]["p_value"] == float(compared.p_value)
+    run_command("voc", "truth", "one", "--cluster", "videos.txt", "--report", "x.md", "--json")
+    shown = ", ".join(f"{float(x):.4f}" for x in (interval.low, interval.high)).replace(", ", " to ")
+    assert f"95% interval {shown}; chance level" in pathlib.Path("x.md").read_text()
     pathlib.Path("videos.txt").write_text("i0 v0\n")
     words = ("voc", "truth", "one", "--cluster", "videos.txt")
     wanted = "videos.txt (--cluster): must have a line `image cluster` for every image, got none for 'i1'"
     assert wanted in run_command(*words, "--interval", status=2)
     assert "--cluster has no meaning without --interval" in run_command(*words, status=2)
-    assert "with --operating-points" in run_command(*words, "--interval", "--operating-points", status=2)
 
 
 def test_invalid_clusters_raise(files, run_command):
     def message(*words, key="video"):
         return run_command("coco", "truth.json", "a.json", "--cluster", key, *words, status=2)
 
-    assert "--cluster has no meaning without --interval, --compare, --fail-below or --best" in message()
-    assert "--cluster has no meaning with --report" in message("--interval", "--report", "x.html")
+    users = "--interval, --compare, --fail-below, --best or --report"
+    assert f"--cluster has no meaning without {users}" in message()
     assert "--cluster has no meaning with --operating-points" in message("--interval", "--operating-points")
     alone = run_command("coco", "truth.json", "a.json", "--simultaneous", status=2)
     assert "--simultaneous has no meaning without --interval" in alone

@@ -1,5 +1,6 @@
 """Reports of two systems: differences of all numbers, wins and losses, scatters."""
 
+import json
 import re
 
 import pytest
@@ -9,12 +10,20 @@ from tests.apps.test_reports import ROUNDED, labels, number_in, queries, ranking
 from tests.support.each import each
 from tests.support.oracles_detection import random_scene
 from tests.support.tolerances import REORDERED, SINGLE
-from torch_ap import BinaryAveragePrecision, MeanAveragePrecision, MulticlassAveragePrecision, functional, report
+from torch_ap import (
+    BinaryAveragePrecision,
+    MeanAveragePrecision,
+    MulticlassAveragePrecision,
+    RetrievalMAP,
+    functional,
+    report,
+)
 from torch_ap.cli import main
 from torch_ap.detection import LVISMeanAveragePrecision
 from torch_ap.detection.metrics import compared_numbers
 from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
-from torch_ap.inference import best_of_metrics, compare_decisions, compare_per_query
+from torch_ap.inference import best_of_metrics, compare_decisions, compare_per_query, mean_interval
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.ratios import compare_ratios
 from torch_ap.inference.record import holm
 from torch_ap.inference.resampling import Resampling
@@ -220,6 +229,8 @@ def test_a_page_of_two_detectors(tmp_path):
         found.names, *(getattr(found, x).tolist() for x in ("difference", "low", "high")), strict=True
     ):
         assert rows[f"class {name}"][6:9] == [f"{x:+.3f}" for x in numbers]
+    assert rows["map"] == rows["mean AP"]
+    assert rows["map"][2:5] == signed(new.compare(old, **FEW))
     a, b = (x.compute() for x in (new, old))
     assert rows[r"map\_50"][:3] == [f"{float(x['map_50']):.3f}" for x in (a, b)] + [
         f"{float(a['map_50'] - b['map_50']):+.3f}"
@@ -236,10 +247,29 @@ def test_a_page_of_two_detectors(tmp_path):
 def test_a_page_of_two_detectors_on_images_in_groups(tmp_path):
     preds, target = random_scene(3, images=12)
     new, old = (MeanAveragePrecision("xywh") for _ in range(2))
-    for metric, thinned in ((new, preds), (old, [{name: x[::2] for name, x in image.items()} for image in preds])):
-        metric.update(thinned, target, groups=torch.arange(12) // 2)
+    thinned = [{name: x[::2] for name, x in image.items()} for image in preds]
+    for metric, found in ((new, preds), (old, thinned)):
+        metric.update(found, target, groups=torch.arange(12) // 2)
     rows = compared(new, old, tmp_path / "x.md", class_names=[f"class {x}" for x in range(9)], **FEW)
-    assert rows["mean AP"][2:5] == signed(new.compare(old))
+    text = (tmp_path / "x.md").read_text()
+    assert "| 12 | 6 |" in text  # images and groups
+    assert "There is no sign test: it takes images as independent, but they are in groups." in text
+    assert "intervals by the jackknife over groups of images." in text
+    assert rows["mean AP"][2:5] == rows["map"][2:5] == signed(new.compare(old))
+    numbers = tuple(x._numbers(x._columns(), None) for x in (new, old))
+    groups = Groups.from_ids(torch.arange(12) // 2)
+    found = compare_coco_numbers(numbers, 12, confidence_level=0.95, resampling=Resampling(2), groups=groups)
+    without = []
+    for group in range(6):
+        kept = [x for x in range(12) if x // 2 != group]
+        pair = [updated(*([side[x] for x in kept] for side in (x, target))).compute() for x in (preds, thinned)]
+        without.append({name: float(pair[0][name] - pair[1][name]) for name in found})
+    for name, x in found.items():
+        values = torch.tensor([row[name] for row in without], dtype=torch.float64)
+        expected = float(((values - values.mean()).square().sum() * 5 / 6).sqrt())
+        if float(x.standard_error) > 0:  # else no image distinguishes the systems, or nothing is relevant
+            assert float(x.standard_error) == pytest.approx(expected, abs=SINGLE), name
+    assert sum(float(x.standard_error) > 0 for x in found.values()) > 3
     classes = new.confidence_interval(per_class=True)
     labels = new.compute()["classes"].tolist()
     for label, low, high in zip(labels, classes.low.tolist(), classes.high.tolist(), strict=True):
@@ -248,6 +278,29 @@ def test_a_page_of_two_detectors_on_images_in_groups(tmp_path):
     page = report(new, tmp_path / "x.html", **FEW).read_text()
     found = new.confidence_interval()
     assert [number_in(page, x) for x in ("low", "high")] == [float(found.low), float(found.high)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_page_of_two_runs_on_queries_in_groups(tmp_path):
+    new, old, groups = RetrievalMAP(), RetrievalMAP(), torch.arange(40) // 3
+    items = [[torch.cat(getattr(queries(shift=x), y)) for y in ("preds", "target", "indexes")] for x in (1.5, 0.5)]
+    for metric, (preds, target, indexes) in zip((new, old), items, strict=True):
+        metric.update(preds, target, indexes=indexes, groups=groups[indexes])
+    rows = compared(new, old, tmp_path / "x.md")
+    text = (tmp_path / "x.md").read_text()
+    assert "| 40 | 14 |" in text  # queries and groups
+    assert "There is no sign test: it takes queries as independent, but they are in groups." in text
+    values = [x.per_query()[1].double() for x in (new, old)]
+    assert rows["mean AP"][2:5] == signed(compare_per_query(*values, groups=groups, bounds=(0, 1)))
+    page = report(new, tmp_path / "x.html", other=old, system_names=("new", "old")).read_text()
+    slider = next(x for x in json.loads(page.split('id="data">')[1].split("</script>")[0]) if "differences" in x)
+    at_two = [functional.retrieval_precision(a, b, indexes=c, top_k=2) for a, b, c in items]
+    found = mean_interval(at_two[0], groups=groups), compare_per_query(*at_two, groups=groups, bounds=(0, 1))
+    shown = slider["systems"][0]["means"]["precision"], slider["differences"]["precision"]
+    for record, first, columns in zip(found, ("estimate", "difference"), shown, strict=True):
+        numbers = [x[1] for x in columns]  # at depth 2
+        expected = [float(getattr(record, x)) for x in (first, "low", "high")]
+        assert numbers == pytest.approx(expected, abs=5e-5)  # four digits on the page
 
 
 def test_scatters_of_many_points_and_ticks():

@@ -14,7 +14,7 @@ from torch_ap.cli.detectors import Paths, Result, best_of_lists, evaluate, evalu
 from torch_ap.cli.diagnosis import ErrorReport, OperatingPointReport
 from torch_ap.cli.image_tables import DetectorReport, Layout, Rows
 from torch_ap.cli.notes import note
-from torch_ap.cli.options import exclude_options, option_of
+from torch_ap.cli.options import exclude_options
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, number
 from torch_ap.core.base.class_names import ClassNames, label_names
@@ -122,9 +122,7 @@ def evaluate_results(
     """
     class_names = annotations.class_names
     evaluated = [x for x in annotations.images if images is None or x in images]
-    args.clusters = None if args.cluster is None else _read_clusters(args, annotations, evaluated)
-
-    groups = None if args.clusters is None else ids_of_groups(list(args.clusters), args.clusters, "image")
+    groups = None if args.cluster is None else _clusters_of_images(args, annotations, evaluated)
 
     def evaluate_path(path: str) -> Any:
         data = read(path)
@@ -183,27 +181,18 @@ def _annotation_ids(
     return list(ids.values())
 
 
-def check_cluster_options(args: argparse.Namespace) -> None:
-    """Raise ValueError for ``--cluster`` with an option whose intervals ignore clusters."""
-    for option in ("report", "operating_points"):
-        if getattr(args, option):
-            raise ValueError(f"--cluster has no meaning with {option_of(option)}, whose intervals draw single images")
-
-
-def _read_clusters(
-    args: argparse.Namespace, annotations: CocoAnnotations, images: Sequence[Any]
-) -> dict[int, int | str]:
-    """Return the cluster of each evaluated image by its number.
+def _clusters_of_images(args: argparse.Namespace, annotations: CocoAnnotations, images: Sequence[Any]) -> Tensor:
+    """Return the number of the cluster of each evaluated image, (B,) int64.
 
     Raises:
-        ValueError: with an option whose intervals ignore clusters, and for an image whose entry lacks the key or has
-            a value that is neither an integer nor text; names file and entry.
+        ValueError: for an image whose entry lacks the key or has a value that is neither an integer nor text; names
+            file and entry.
     """
-    check_cluster_options(args)
     evaluated = set(images)
     rows = [row for row, image in enumerate(annotations.images) if image in evaluated]
     field = entries.Field([entries.INTEGER_OR_TEXT], hint=" (--cluster)")
-    return dict(enumerate(annotations.entries.reordered(rows).values(args.cluster, field)))
+    names = dict(enumerate(annotations.entries.reordered(rows).values(args.cluster, field)))
+    return ids_of_groups(list(names), names, "image")
 
 
 def write(

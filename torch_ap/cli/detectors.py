@@ -106,6 +106,8 @@ class Paths:
             raise ValueError("--simultaneous has no meaning with --report, which has single intervals")
         if args.report is not None and len(paths) > 1 and baseline is None:
             raise ValueError(f"--report takes one list of detections, or several with --compare, got {len(paths)}")
+        if args.cluster is not None and args.operating_points:
+            raise ValueError("--cluster has no meaning with --operating-points, whose intervals draw single images")
         for option in ("errors", "operating_points"):
             if getattr(args, option) and len(listed) > 1:
                 raise ValueError(f"{option_of(option)} takes one list of detections, got {len(listed)}")
@@ -212,7 +214,7 @@ def class_measure(args: argparse.Namespace) -> str:
 
 def gates_of_lists(args: argparse.Namespace, paths: Paths, metrics: Mapping[str, Any], name: str) -> list[Gate]:
     """Return the gates of each list but the baseline, for the mean, which has this name."""
-    options = _sampling_options(args)
+    options = resampling_options(args)
 
     def value(metric: Any) -> Estimate:
         return lambda level: metric.confidence_interval(level, **options)
@@ -237,11 +239,6 @@ def best_of_lists(
     found = best_of_metrics(systems, confidence_level=args.confidence_level, **resampling_options(args))
     truths = args.ground_truths if args.command == "voc" else args.annotations
     return BestReport(args, {name: found}, {"file": truths, "lists": len(systems), "images": len(images)})
-
-
-def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of intervals and comparisons: of the resamples, and the clusters of ``--cluster``."""
-    return resampling_options(args) | ({} if args.clusters is None else {"groups": args.clusters})
 
 
 def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:
@@ -269,12 +266,12 @@ def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, l
 
 def _add_intervals(result: Result, metric: Any, args: argparse.Namespace, groupings: Groupings) -> None:
     """Add interval and chance level of the mean, each class and each slice."""
-    options, orders = _sampling_options(args), resampling_options(args)
+    options = resampling_options(args)
     mean = metric.confidence_interval(args.confidence_level, **options)
     ends = {
         "map_low": mean.low.item(),
         "map_high": mean.high.item(),
-        "map_chance": metric.chance_level(**orders).item(),
+        "map_chance": metric.chance_level(**options).item(),
     }
     result.interval = ends | {"reason": mean.reason}
     for kind, measure, selection in groupings:
@@ -282,7 +279,7 @@ def _add_intervals(result: Result, metric: Any, args: argparse.Namespace, groupi
         each = metric.confidence_interval(args.confidence_level, **selection, **at_once, **options)
         columns = {f"{measure}_low": each.low.tolist(), f"{measure}_high": each.high.tolist()}
         if kind == "slices":
-            columns["map_chance"] = metric.chance_level(**selection, **orders).tolist()
+            columns["map_chance"] = metric.chance_level(**selection, **options).tolist()
         table = list(getattr(result, kind).items())
         behind = [name for name, _ in table].index(measure) + 1
         setattr(result, kind, dict([*table[:behind], *columns.items(), *table[behind:]]))
@@ -299,7 +296,7 @@ def _add_comparisons(
 ) -> None:
     """Add the comparison of each list with the baseline: of the mean, each class and each slice."""
     baseline = metrics[paths.baseline or ""]
-    options = {"confidence_level": args.confidence_level, **_sampling_options(args)}
+    options = {"confidence_level": args.confidence_level, **resampling_options(args)}
     means: dict[str, Comparison] = {}
     for path in paths.compared:
         result = results[paths.names[path]]

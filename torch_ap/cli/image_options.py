@@ -21,7 +21,7 @@ _CONVENTION = (
     "numbers that Ultralytics (YOLO) prints, in version 8.4.190 or up to 8.3: P and R at the best F1, mAP50 and "
     "mAP50-95, without crowds and difficult objects"
 )
-_CLUSTERED = ("interval", "compare", "fail_below", "best")  # options with intervals over clusters
+_CLUSTERED = ("interval", "compare", "fail_below", "best", "report")  # options with intervals over clusters
 _IMAGES = (
     "folder of the image files, for thumbnails in the pictures of the page; with --format yolo the sizes are read from "
     "them, or from a text file with lines `image width height` (default: GROUND_TRUTHS with `images` for `labels` in "
@@ -153,7 +153,7 @@ def _add_results_command(
     parser.option("--areas", text, type=area_ranges, metavar="NAME:LOW:HIGH,...")
     text = (
         "key of the entries in `images`, such as video_id: images with equal values, integers or text, may depend on "
-        "each other; intervals and comparisons leave out whole clusters instead of drawing images"
+        "each other; intervals and comparisons, also on the page, leave out whole clusters instead of drawing images"
     )
     parser.option("--cluster", text, needs=_CLUSTERED, metavar="KEY")
     text = "folder of the image files (`file_name` in `images`), for thumbnails in the pictures of the page"

@@ -26,7 +26,7 @@ CHANCE_NUMBERS = ("estimate", "chance_level", "standard_deviation", "p_value")
 NO_CHANCE_TEST = "no test against chance: only map and map@k have one"
 
 
-def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) -> Any:
+def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None, settings: Settings | None = None) -> Any:
     """Return the evaluation of a run by a measure.
 
     Args:
@@ -34,6 +34,7 @@ def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) ->
         name: name of the measure.
         queries: names of queries, whose places are their ids in the evaluation; others are left out. Default all of
             ``judged``.
+        settings: settings with the clusters of the queries; None for independent queries.
     """
     if name in COUNTS or names.needs_judgements(name):
         raise ValueError(f"--report is of a measure of one ranking and its relevant documents, got {name}")
@@ -60,8 +61,10 @@ def evaluate(judged: Judged, name: str, queries: Sequence[Any] | None = None) ->
     relevant = {place: m for place, m in zip(ids.tolist(), curve.m.tolist(), strict=True) if place >= 0}
     items = scores[kept], target[kept], ids[query[kept]], None, relevant
     batch = inputs.validate(*items, None if retrieved is None else retrieved[kept])
-    settings = MeasureSettings(measure, inputs, aggregation=names.aggregation_of(name))
-    return EvaluatedQueries(settings, batch, _run_scores(judged, name, queries, ids))
+    of_measure = MeasureSettings(measure, inputs, aggregation=names.aggregation_of(name))
+    clusters = None if settings is None else settings.groups_of(judged.queries if queries is None else queries)
+    groups = None if clusters is None else dict(enumerate(clusters.tolist()))
+    return EvaluatedQueries(of_measure, batch, _run_scores(judged, name, queries, ids), groups)
 
 
 def _run_scores(judged: Judged, name: str, queries: Sequence[Any] | None, ids: Tensor) -> RunScores:
@@ -147,7 +150,5 @@ def untested(result: Result) -> dict[str, float]:
 
 def chance_test_of(judged: Judged, name: str, settings: Settings, options: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of the test of the mean against random orders of the retrieved documents of each query."""
-    ids = settings.groups_of(judged.queries)
-    groups = None if ids is None else dict(enumerate(ids.tolist()))
-    test = evaluate(judged, name).chance_test(groups=groups, **options)
+    test = evaluate(judged, name, settings=settings).chance_test(**options)
     return {x: float(getattr(test, x)) for x in CHANCE_NUMBERS}

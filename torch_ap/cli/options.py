@@ -223,7 +223,8 @@ def add_trec(subparsers: Subparsers) -> None:
     text = "add documents without a judgement in the first 10 ranks, by how much map would change if each were relevant"
     parser.flag("--suspicious-labels", text)
     text = "lines `query cluster`: queries of a topic or user may depend on each other in intervals and comparisons"
-    parser.option("--cluster", text, needs=("interval", "chance_test", "compare", "fail_below", "best"), metavar="FILE")
+    clustered = ("interval", "chance_test", "compare", "fail_below", "best", "report")
+    parser.option("--cluster", text, needs=clustered, metavar="FILE")
     text = (
         "judgements of a judge, such as a language model, of all queries of one run, where QRELS has human judgements "
         "of a random sample of them: the means under human judgements, their intervals, and those of the humans alone"

@@ -71,8 +71,6 @@ def run(args: argparse.Namespace) -> int:
     if [args.qrels, args.judge, *args.runs].count(_STANDARD_INPUT) > 1:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
     args.clusters = None if args.cluster is None else compare_runs.Clusters.read(args.cluster)
-    if args.clusters is not None and args.report is not None:
-        raise ValueError("--cluster has no meaning with --report, whose intervals take queries as independent")
     if args.simultaneous and args.report is not None:
         raise ValueError("--simultaneous has no meaning with --report, which has single intervals")
     with Bar(args.qrels) as bar:
@@ -310,7 +308,8 @@ def _write_page(args: argparse.Namespace, measure: RequestedMeasure, runs: Mappi
     is_whole = len(queries) == len(judged.queries)  # else the value of the labels would be of other queries
     if any(len(x.queries) > len(queries) for _, x in (*baseline, (name, judged))):
         title += f", on {len(queries)} common queries"
-    system, *others = (evaluate(x, measure.name, queries) for x in (judged, *(x for _, x in baseline)))
+    settings = Settings(clusters=args.clusters)
+    system, *others = (evaluate(x, measure.name, queries, settings) for x in (judged, *(x for _, x in baseline)))
     with announced(args.report):
         write_report(
             system,

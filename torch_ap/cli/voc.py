@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli import file_notes, ultralytics
-from torch_ap.cli.coco import check_cluster_options, write
+from torch_ap.cli.coco import write
 from torch_ap.cli.compare_runs import Clusters
 from torch_ap.cli.detectors import Paths, Result, evaluate, evaluate_images
 from torch_ap.cli.image_tables import Layout, Rows
@@ -54,11 +54,7 @@ def run(args: argparse.Namespace) -> int:
         data = _with_common_labels(data)
     first = next(iter(data.values()))
     class_names = dict(enumerate(first.class_names))
-    args.clusters = groups = None
-    if args.cluster is not None:
-        check_cluster_options(args)
-        groups = Clusters.read(args.cluster, "image").ids(first.images)
-        args.clusters = dict(enumerate(groups.tolist()))
+    groups = None if args.cluster is None else Clusters.read(args.cluster, "image").ids(first.images)
 
     def evaluate_path(path: str) -> Any:
         with warnings.catch_warnings():  # `_note_causes` has reported these boxes

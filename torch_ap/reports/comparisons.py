@@ -220,6 +220,7 @@ def paired_parts(
     adjusted: Tensor | None = None,
     keys: Sequence[int | str] = (),
     opens: str = "",
+    in_groups: bool = False,
 ) -> list[Part]:
     """Return how often each system is ahead, and the values of both as a scatter.
 
@@ -233,6 +234,7 @@ def paired_parts(
             test.
         keys: argument of the widget that shows a unit.
         opens: name of this widget.
+        in_groups: whether units that are a sample are in groups, which have no sign test.
     """
     defined = ~(values[0].isnan() | values[1].isnan())
     if not bool(defined.any()):
@@ -242,7 +244,9 @@ def paired_parts(
     counts = [int(x.sum()) for x in (gap > 0, gap < 0, gap == 0)]
     first, second = options.systems[:2]
     head, columns = ["result", units], [[f"ahead: {first}", f"ahead: {second}", "equal"], counts]
-    if adjusted is None:
+    if in_groups:
+        text = f"There is no sign test: it takes {units} as independent, but they are in groups."
+    elif adjusted is None:
         p = compare_per_query(a, b, method="sign").p_value
         text = f"The sign test of all {units} has p {_p_text(float(p))}; it ignores how large a difference is."
     else:

@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import torch
+from torch import Tensor
+
 Cell: TypeAlias = str | int | float
 
 NAN = math.nan
@@ -202,6 +205,11 @@ def sorted_table(
     shown = [rows[row] for row in places]
     shown_keys = [row if keys is None else keys[row] for row in places] if opens else ()
     return Table(head, shown, forms, sortable=True, order=(column, direction), opens=opens, keys=shown_keys), text
+
+
+def count_of_groups(groups: Tensor | None) -> dict[str, Cell]:
+    """Return the number of groups as a fact of the page, from the group of each unit; nothing without groups."""
+    return {} if groups is None else {"groups": len(torch.unique(groups))}
 
 
 def shortened(name: str) -> str:

@@ -17,7 +17,11 @@ _DIGITS = 4
 
 
 def depth_widget(
-    systems: Mapping[str, HitCurve], shown: Sequence[tuple[int, str]], parts: Sequence[Part], options: ReportOptions
+    systems: Mapping[str, HitCurve],
+    shown: Sequence[tuple[int, str]],
+    parts: Sequence[Part],
+    options: ReportOptions,
+    groups: Tensor | None = None,
 ) -> Widget | None:
     """Return the widget; None without a query with relevant items.
 
@@ -26,13 +30,14 @@ def depth_widget(
         shown: place and name of each query whose ranking the reader can open.
         parts: content without JavaScript.
         options: arguments of the report.
+        groups: (Q,) the group of each query; None for independent queries.
     """
     curves = {name: hit_curve.drop_groups_without_hits(x) for name, x in systems.items()}
     first = next(iter(curves.values()))
     deepest = min(_MOST, int(first.n.max()) if len(first.n) else 0)
     if not deepest or not bool((first.m > 0).any()):
         return None
-    depths = _depths(deepest)
+    depths, groups = _depths(deepest), None if groups is None else groups[first.m > 0]
     return Widget(
         "depths",
         {
@@ -42,12 +47,12 @@ def depth_widget(
             "systems": [
                 {
                     "name": name if len(curves) > 1 else "",
-                    "means": _means(x, depths, options),
+                    "means": _means(x, depths, options, groups),
                     "queries": _queries(x, shown, deepest),
                 }
                 for name, x in curves.items()
             ],
-            "differences": _differences(list(curves.values()), depths, options) if len(curves) > 1 else {},
+            "differences": _differences(list(curves.values()), depths, options, groups) if len(curves) > 1 else {},
             "names": {str(place): name for place, name in shown},
         },
         parts,
@@ -69,27 +74,28 @@ def _values(curve: HitCurve, k: int) -> dict[str, Tensor]:
     return {name: values[kept].clamp(0, 1) for name, values in named.items()}
 
 
-def _means(curve: HitCurve, depths: Sequence[int], options: ReportOptions) -> dict[str, list[list[float]]]:
+def _means(
+    curve: HitCurve, depths: Sequence[int], options: ReportOptions, groups: Tensor | None
+) -> dict[str, list[list[float]]]:
     """Return mean, low and high end of precision, recall and F1 over the queries with relevant items, by depth."""
     columns: dict[str, list[list[float]]] = {}
     for k in depths:
         for name, values in _values(curve, k).items():
-            interval = mean_interval(values, confidence_level=options.confidence_level)
+            interval = mean_interval(values, confidence_level=options.confidence_level, groups=groups)
             columns.setdefault(name, []).append(_rounded(interval.estimate, interval.low, interval.high))
     return {name: [list(column) for column in zip(*rows, strict=True)] for name, rows in columns.items()}
 
 
 def _differences(
-    curves: Sequence[HitCurve], depths: Sequence[int], options: ReportOptions
+    curves: Sequence[HitCurve], depths: Sequence[int], options: ReportOptions, groups: Tensor | None
 ) -> dict[str, list[list[float]]]:
     """Return the mean difference of the first two systems, with its interval, as :func:`_means`."""
     columns: dict[str, list[list[float]]] = {}
     for k in depths:
         first, second = (_values(curve, k) for curve in curves[:2])
         for name in first:
-            found = compare_per_query(
-                first[name], second[name], confidence_level=options.confidence_level, bounds=(0, 1)
-            )
+            how: Any = {"confidence_level": options.confidence_level, "bounds": (0, 1), "groups": groups}
+            found = compare_per_query(first[name], second[name], **how)
             columns.setdefault(name, []).append(_rounded(found.difference, found.low, found.high))
     return {name: [list(column) for column in zip(*rows, strict=True)] for name, rows in columns.items()}
 

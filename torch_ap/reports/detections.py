@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from torch_ap.detection.metrics.compared_numbers import compare_coco_numbers
 from torch_ap.detection.metrics.image_sample import share_resamples
 from torch_ap.detection.rules.ultralytics import UltralyticsSettings
 from torch_ap.detection.rules.voc import VocSettings
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
@@ -55,6 +56,7 @@ from torch_ap.reports.content import (
     Picture,
     Section,
     Table,
+    count_of_groups,
     loss_shares,
     sorted_table,
 )
@@ -62,7 +64,7 @@ from torch_ap.reports.curves import BEST_F1, best_f1, class_sections
 from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions, headline
 from torch_ap.reports.gallery import gallery_sections
-from torch_ap.reports.slices import slice_section, slices_of
+from torch_ap.reports.slices import slice_section, slices_of, unit_of_images
 from torch_ap.reports.thresholds import ALL, HIGHEST_F1, Cuts, cuts_of_detections
 
 _NUMBERS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
@@ -71,6 +73,7 @@ _IMAGE = "image-"  # begin of the keys of images
 _ONE_BY_ONE = (
     "Detections are counted one by one, by descending score. The chance level shuffles the scores of the same boxes."
 )
+_NO_INTERVALS = "Precision, recall and F1 at a threshold have no intervals, because the images are in groups."
 _KINDS = {
     "classification": "right place, wrong class",
     "localization": "right class, IoU too low",
@@ -105,19 +108,26 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     )
     intervals = {name: x.interval(*how) for name, x in samples.items()}
     classes = None if options.other is None else _class_differences(metric, samples, intervals, options)
+
+    @cache
+    def compared() -> Comparison:
+        own, other = [x._sample() for x in metrics.values()] if is_micro else (first, *others)
+        found: Comparison = own.compare(other, *how)
+        return found
+
     sections = comparison_sections(
         metric,
         head,
         options,
         "images",
         lambda: _further_differences(metrics, classes, options),
-        compare=None if is_micro else lambda: first.compare(*others, *how),
+        compare=compared,
     )
     thresholds = metric._settings.thresholds
     iou = thresholds[threshold_index(None, thresholds)]
     curves: list[Curve] = list(metric.curve(class_names=options.names))
     if isinstance(metric, CocoAnalyses):
-        sections.append(_threshold_section(numbers, metrics, options))
+        sections.append(_threshold_section(numbers, metrics, compared, options))
     if curves:
         caption = "Average precision of classes over all IoU thresholds"
         slices = slices_of(metric, options)
@@ -132,22 +142,25 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
         if min(thresholds) > 0 and metric._has_errors:
             sections.append(_error_section(metrics, options))
             sections += gallery_sections(metric, options, () if images is None else _positions(images))
-        sections.append(_class_table(curves, next(iter(intervals.values())), iou, options, classes))
+        interval = next(iter(intervals.values()))
+        sections.append(_class_table(curves, interval, iou, options, classes, unit_of_images(metric)))
         (every, *_), *_ = cuts.values()
         section = slice_section(metric, slices, loss, every, options, first_key=len(curves))
         sections += [x for x in (section, images) if x is not None]
     with metric._all_ranks():
-        columns = metric._columns()
+        columns, groups = metric._columns(), metric._known_groups()
     return Content(
         head,
         convention=_convention(metric),
         facts={
             "images": len(columns["detections_per_image"]),
+            **count_of_groups(groups),
             "ground truths": int(sum(float(x.m) for x in curves)),
             "detections": len(columns["detection_scores"]),
             "classes": len(curves),
         },
         warnings=[
+            *([_NO_INTERVALS] if groups is not None else []),
             *cautions.few_positives({x.name: int(x.m) for x in curves}, ("class", "classes"), "ground truths"),
             *cautions.saturation(columns["detection_scores"]),
         ],
@@ -230,13 +243,18 @@ def _paired_images(metrics: Mapping[str, Any], options: ReportOptions) -> list[P
     one, other = (x.per_image() for x in metrics.values())
     names = list(options.image_names or map(str, one["image"].tolist()))
     keys = [f"{_IMAGE}{place}" for place in range(len(names))]
-    return paired_parts("images", "AP", names, (one["ap"], other["ap"]), options, keys=keys, opens="gallery")
+    in_groups = next(iter(metrics.values()))._known_groups() is not None
+    values = one["ap"], other["ap"]
+    return paired_parts("images", "AP", names, values, options, keys=keys, opens="gallery", in_groups=in_groups)
 
 
 def _threshold_section(
-    numbers: Mapping[str, Mapping[str, float]], metrics: Mapping[str, Any], options: ReportOptions
+    numbers: Mapping[str, Mapping[str, float]],
+    metrics: Mapping[str, Any],
+    compare: Callable[[], Comparison],
+    options: ReportOptions,
 ) -> Section:
-    """Return AP by IoU threshold and object size, of each system by name."""
+    """Return AP by IoU threshold and object size, of each system by name; ``compare`` compares their means."""
     first, has_other = next(iter(numbers.values())), len(numbers) > 1
     others = (x for x in first if x.startswith(("map_", "mar_")) and not x.endswith("per_class"))
     names = dict.fromkeys([*(x for x in _NUMBERS if x in first), *others])
@@ -252,28 +270,30 @@ def _threshold_section(
         )
     systems = tuple(metrics.values())
     resampling = options.fewer_resamples
-    compared = _compared_numbers(systems, options.confidence_level, resampling)
+    mean = compare()
+    compared = _compared_numbers(systems, options.confidence_level, resampling) | {"map": mean}
     one, other = numbers.values()
     rows = {
         name: numbers_of(compared[name].to_dict() if name in compared else {}, (one[name], other[name]))
         for name in names
     }
-    text = (
-        f"Differences have {options.level} intervals from {resampling.n_resamples} resamples of the images, with the "
-        "normal distribution."
-    )
+    text = f"Differences have {options.level} intervals by the jackknife over groups of images."
+    if systems[0]._known_groups() is None:
+        text = (
+            f"The difference of map has the interval and the p-value of the whole comparison (method {mean.method!r}), "
+            f"the other differences {options.level} intervals from {resampling.n_resamples} resamples of the images, "
+            "with the normal distribution."
+        )
     return Section("IoU thresholds and sizes", [picture, text, difference_table(rows, options)])
 
 
 def _compared_numbers(
     systems: tuple[Any, ...], confidence_level: float, resampling: Resampling
 ) -> dict[str, Comparison]:
-    """Return the comparison of each of COCO's numbers of two detectors; none for images in groups."""
+    """Return the comparison of each of COCO's numbers of two detectors."""
     first, second = systems
     with first._all_ranks(), second._all_ranks():
-        if first._sample().groups is not None:
-            return {}
-        micro = first._settings.average == "micro"
+        groups, micro = first._known_groups(), first._settings.average == "micro"
         columns = [x._columns() for x in systems]
         numbers = [x._numbers(y, None, micro=micro) for x, y in zip(systems, columns, strict=True)]
         return compare_coco_numbers(
@@ -281,6 +301,7 @@ def _compared_numbers(
             len(columns[0]["detections_per_image"]),
             confidence_level=confidence_level,
             resampling=resampling,
+            groups=None if groups is None else Groups.from_ids(groups),
         )
 
 
@@ -429,6 +450,7 @@ def _class_table(
     iou: float,
     options: ReportOptions,
     differences: ClassDifferences | None,
+    unit: str,
 ) -> Section:
     """Return the table of all classes."""
     columns = [x[: len(curves)].tolist() for x in (interval.estimate, interval.low, interval.high)]
@@ -443,7 +465,7 @@ def _class_table(
     head += ["ground truths", "detections", *BEST_F1]
     table, omitted = sorted_table(head, rows, "classes", FORMS, opens="thresholds")
     text = (
-        f"AP is over all IoU thresholds, low and high its {options.level} interval over images. "
+        f"AP is over all IoU thresholds, low and high its {options.level} interval over {unit}. "
         f"best F1 is the highest F1 at IoU {iou:g}, with its threshold, precision and recall. {LOSS_TEXT} {omitted}"
     )
     return Section("All classes", [text.strip(), *reasons_of(differences), table])

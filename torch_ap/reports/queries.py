@@ -32,6 +32,7 @@ from torch_ap.reports.content import (
     Picture,
     Section,
     Table,
+    count_of_groups,
     loss_shares,
     sorted_table,
 )
@@ -70,7 +71,12 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
     return Content(
         head,
         convention=words.describe_over_queries(measure, aggregation, None if run is None else run.order),
-        facts={"queries": len(table.queries), "items": int(table.n.sum()), "relevant": int(table.m.sum())},
+        facts={
+            "queries": len(table.queries),
+            **count_of_groups(table.groups),
+            "items": int(table.n.sum()),
+            "relevant": int(table.m.sum()),
+        },
         warnings=texts,
         sections=[
             *sections,
@@ -81,7 +87,7 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
 
 
 class _PerQuery:
-    """Id, value, ranking, items and relevant items of each query that counts."""
+    """Id, value, ranking, items, relevant items and group, None without groups, of each query that counts."""
 
     def __init__(self, metric: QueryAnalyses) -> None:
         rankings = metric._ranked()
@@ -91,6 +97,7 @@ class _PerQuery:
         each, places = hit_curve.split(rankings.curve), order[values.counted].tolist()
         self.curve = hit_curve.join([each[place] for place in places]) if places else rankings.curve
         self.n, self.m = (x[places].long() for x in (rankings.curve.n, rankings.curve.m))
+        self.groups = metric._sample()._ids_of_groups(self.queries)
 
 
 def _differences(metric: QueryAnalyses, table: _PerQuery, options: ReportOptions) -> tuple[dict[str, Any], list[Part]]:
@@ -119,7 +126,9 @@ def _differences(metric: QueryAnalyses, table: _PerQuery, options: ReportOptions
         opens="depths",
         notes=[f"{a:.3f} and {b:.3f}" for a, b in zip(*(x[order].tolist() for x in each), strict=True)],
     )
-    return rows, [*paired_parts("queries", name, names, each, options, keys=keys, opens="depths"), drawing]
+    in_groups = table.groups is not None
+    paired = paired_parts("queries", name, names, each, options, keys=keys, opens="depths", in_groups=in_groups)
+    return rows, [*paired, drawing]
 
 
 def _means(convention: Any, deepest: int) -> Mapping[str, Callable[[HitCurve], Tensor]]:
@@ -203,7 +212,7 @@ def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_
     queries, omitted = sorted_table([*head, "items", "relevant"], rows, "queries", FORMS, opens="depths")
     curves = options.per_system(table.curve, lambda: other.curve)
     shown = [(int(key), str(row[0])) for key, row in zip(queries.keys, queries.rows, strict=True)]
-    depths = depth_widget(curves, shown, [], options)
+    depths = depth_widget(curves, shown, [], options, table.groups)
     parts: list[Part] = [LOSS_TEXT] if has_loss else []
     if len(defined):
         quantiles: list[Cell] = torch.quantile(defined, defined.new_tensor(list(_SPREAD.values()))).tolist()

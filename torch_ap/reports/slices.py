@@ -33,6 +33,11 @@ _MAX_THRESHOLDS = 50  # of the slider, whose numbers are part of pages of nearly
 _MIN_IMAGES = 10  # of a slice, below which the p-values of differences are limited above 0.001
 
 
+def unit_of_images(metric: Any) -> str:
+    """Return the units of the intervals of a detector, in the plural."""
+    return "images" if metric._known_groups() is None else "groups of images"
+
+
 def slices_of(metric: Any, options: ReportOptions) -> dict[str, Tensor]:
     """Return the (B,) flags of the images of each slice of the user, and of each third."""
     with metric._all_ranks():
@@ -89,10 +94,11 @@ def slice_section(
     has_thirds = len(slices) > len(options.slices or {})
     text = (
         f"{_THIRDS if has_thirds else ''} An image can belong to several slices. low and high are the {options.level} "
-        f"interval over the images of the slice. {omitted}"
+        f"interval over the {unit_of_images(metric)} of the slice. {omitted}"
     ).strip()
-    reasons = [_NARROW] if interval.reason else []
-    reasons += reasons_of(differences) if min(table["images"]) < _MIN_IMAGES else []
+    in_groups = metric._known_groups() is not None
+    reasons = [f"Intervals: {interval.reason}." if in_groups else _NARROW] if interval.reason else []
+    reasons += reasons_of(differences) if in_groups or min(table["images"]) < _MIN_IMAGES else []
     return Section("Slices", [text, *reasons, shown, *_threshold_parts(metric, flags, every, options)])
 
 
@@ -117,7 +123,7 @@ def _threshold_parts(metric: Any, flags: Mapping[str, Tensor], every: Cuts, opti
         rows.append([name, *_counts_and_ratios(int(found.tp[place]), int(found.fp[place]), m)])
     text = f"Slices at score ≥ {numbers['t'][place]:g}, the best F1 of all images"
     table = Table(["slice", "precision", "recall", "F1", "TP", "FP", "FN"], rows, summary=text)
-    data = {"t": numbers["t"], "best": place, "slices": slices, "level": options.level}
+    data = {"t": numbers["t"], "best": place, "slices": slices, "level": options.level, "units": unit_of_images(metric)}
     return [Widget("slices", data, [table])]
 
 

@@ -219,6 +219,7 @@ def compare_numbers(
     *,
     confidence_level: float,
     resampling: Resampling,
+    groups: Groups | None = None,
 ) -> list[Comparison]:
     """Return the difference of each of several numbers by "bootstrap-normal" of :func:`compare_images`.
 
@@ -227,8 +228,14 @@ def compare_numbers(
         statistics: as for :func:`torch_ap.detection.inference.resampled.image_replicates`.
         confidence_level: as for :func:`compare_images`.
         resampling: as for :func:`compare_images`.
+        groups: the group of each image, for the method of :func:`compare_in_groups`; None for independent images.
     """
     a, b = (f(x, x.unit_weights)[0].tolist() for f, x in zip(statistics, systems, strict=True))
+    if groups is not None:
+        without = [without_each_group(x, groups, statistic=f) for f, x in zip(statistics, systems, strict=True)]
+        df = float(group_degrees_of_freedom(systems[0], groups)[0])
+        rows = zip(zip(a, b, strict=True), without[0] - without[1], strict=True)
+        return [_compare_without_groups(values, gaps, df, confidence_level) for values, gaps in rows]
     replicates = image_replicates(systems, resampling, statistics=statistics) if systems[0].images > 1 else None
     count = images_of_mean(systems)
     comparisons = []

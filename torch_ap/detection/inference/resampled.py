@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -199,20 +200,33 @@ def _mean_note(ranked: ResampledRankings) -> str:
 
 
 def without_each_group(
-    ranked: ResampledRankings, groups: Groups, interpolation: InterpolationRule, *, each_list: bool = False
+    ranked: ResampledRankings,
+    groups: Groups,
+    interpolation: InterpolationRule = None,
+    *,
+    each_list: bool = False,
+    statistic: Statistic | None = None,
 ) -> Tensor:
     """Return the mean AP over the rankings without the images of each group; nothing is matched again.
 
+    Args:
+        ranked: the rankings.
+        groups: the group of each image.
+        interpolation: as for :meth:`ResampledRankings.average_precision`.
+        each_list: whether to return the mean AP over the rankings of each list.
+        statistic: a function as for :func:`image_replicates`, to return its numbers instead.
+
     Returns:
-        (G,) float64, or with ``each_list`` the mean AP over the rankings of each list, (K, G).
+        (G,) float64, or with ``each_list`` or ``statistic`` (K, G).
     """
     device = ranked.image.device
-    values = [_mean_aps(ranked, ranked.unit_weights, interpolation, each_list=each_list)[:0]]
+    values_of = statistic or partial(_mean_aps, interpolation=interpolation, each_list=each_list)
+    values = [values_of(ranked, ranked.unit_weights)[:0]]
     step = max(1, _NUMBERS_PER_STEP // max(size_of(ranked, interpolation), 1))
     for first in range(0, groups.count, step):
         left_out = torch.arange(first, min(first + step, groups.count), device=device)
         weights = (groups.ids != left_out[:, None]).to(torch.int64)
-        values.append(_mean_aps(ranked, weights, interpolation, each_list=each_list))
+        values.append(values_of(ranked, weights))
     return torch.cat(values).movedim(0, -1)
 
 

@@ -1,6 +1,7 @@
-"""Comparison of all of COCO's numbers of two detectors, by resamples of the images."""
+"""Comparison of all of COCO's numbers of two detectors, by resamples of the images, or over groups of images."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch_ap.detection.inference.comparison import compare_numbers
 from torch_ap.detection.inference.rankings import ResampledRankings, ranked_images
 from torch_ap.detection.inference.resampled import Statistic
 from torch_ap.detection.rules.coco_numbers import CocoNumbers
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Comparison
 from torch_ap.inference.resampling import Resampling
 
@@ -31,7 +33,12 @@ class _Number:
 
 
 def compare_coco_numbers(
-    systems: tuple[CocoNumbers, CocoNumbers], images: int, *, confidence_level: float, resampling: Resampling
+    systems: tuple[CocoNumbers, CocoNumbers],
+    images: int,
+    *,
+    confidence_level: float,
+    resampling: Resampling,
+    groups: Groups | None = None,
 ) -> dict[str, Comparison]:
     """Return the difference of each number of two detectors by its name in ``compute()``.
 
@@ -40,12 +47,14 @@ def compare_coco_numbers(
         images: number of images.
         confidence_level: as for :func:`torch_ap.detection.inference.comparison.compare_images`.
         resampling: as there; the method is "bootstrap-normal". All numbers have the same resamples.
+        groups: the group of each image, for "jackknife" over groups; None for independent images.
     """
     compared: dict[str, Comparison] = {}
     for (area, limit), numbers in _numbers(systems[0]).items():
         a, b = (ranked_images(x.matches_within(limit), images, area) for x in systems)
         f, g = (_statistic(numbers, x) for x in systems)
-        found = compare_numbers((a, b), (f, g), confidence_level=confidence_level, resampling=resampling)
+        options: Any = {"confidence_level": confidence_level, "resampling": resampling, "groups": groups}
+        found = compare_numbers((a, b), (f, g), **options)
         compared |= {number.name: comparison for number, comparison in zip(numbers, found, strict=True)}
     return compared
 

@@ -21,7 +21,7 @@ page.register("slices", (element, data) => {
 
   element.querySelectorAll("details").forEach(x => x.classList.add("printed"));
   element.prepend(create("div", {class: "live"}, create("h3", {}, "Slices at one threshold"),
-    create("p", {class: "remark"}, `One threshold for all classes, with ${data.level} intervals over images.`),
+    create("p", {class: "remark"}, `One threshold for all classes, with ${data.level} intervals over ${data.units}.`),
     create("div", {class: "bar"}, slider, threshold), results));
   move(data.best);
 });

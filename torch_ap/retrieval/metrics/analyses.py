@@ -107,13 +107,20 @@ class EvaluatedQueries(Evaluation, QueryAnalyses):
         settings: settings of the value.
         batch: validated items, flat or in rows.
         run_scores: scores of the file, if the scores of the batch are ranks.
+        groups: the group of each query, such as its topic, by query; None for independent queries.
     """
 
     higher_is_better = True
     chance_test = query_sample.chance_test
 
-    def __init__(self, settings: MeasureSettings, batch: QueryBatch, run_scores: RunScores | None = None) -> None:
-        self._run_scores = run_scores
+    def __init__(
+        self,
+        settings: MeasureSettings,
+        batch: QueryBatch,
+        run_scores: RunScores | None = None,
+        groups: Mapping[int, Hashable] | None = None,
+    ) -> None:
+        self._run_scores, self._groups = run_scores, groups
         self._settings, self._batch, self.device = settings, batch, batch.scores.device
         self._rankings = rank_queries(batch)
 
@@ -159,8 +166,8 @@ class EvaluatedQueries(Evaluation, QueryAnalyses):
     def _all_groups(self) -> HitCurve:
         return rank_queries(self._batch.with_all_hits()).curve
 
-    def _groups_of_queries(self) -> None:
-        return None
+    def _groups_of_queries(self) -> Mapping[int, Hashable] | None:
+        return self._groups
 
     def _dtype_of_values(self) -> torch.dtype:
         return torch.float64
