@@ -16,6 +16,7 @@ from torch_ap.core.ranking.builders import from_scores
 from torch_ap.functional import retrieval_average_precision
 from torch_ap.inference import chance_test_of_queries
 from torch_ap.inference.query_chance import gamma_tail
+from torch_ap.inference.record import SAME_VALUE
 
 SETTINGS = (
     {},
@@ -191,12 +192,19 @@ def test_no_order_changes_the_value():
     assert RetrievalMAP().chance_test(n_resamples=20).p_value.isnan()
 
 
-def grouped_p_value(values, levels, groups):
-    """Return the one-sided p-value of the mean difference, from the sums of each group."""
+def grouped_p_value(values, levels, groups, spreads):
+    """Return the one-sided p-value of the mean difference, from the sums of each group.
+
+    The standard error is at least that of random orders, whose values have the standard deviations ``spreads``.
+    """
     gap = np.asarray(values) - np.asarray(levels)
     names, counts = np.unique(groups, return_counts=True)
     sums = np.array([(gap[groups == x] - gap.mean()).sum() for x in names])
     error = math.sqrt(len(names) / (len(names) - 1) * (sums**2).sum()) / len(gap)
+    spreads = np.asarray(spreads)
+    if np.ptp(values) < SAME_VALUE:
+        spreads = np.array([spreads[groups == x].sum() for x in names])
+    error = max(error, math.sqrt((spreads**2).sum()) / len(gap))
     return stats.t.sf(gap.mean() / error, counts.sum() ** 2 / (counts**2).sum() - 1)
 
 
@@ -210,10 +218,11 @@ def test_queries_in_groups(settings):
     for query in queries:
         scores, labels = preds[indexes == query], target[indexes == query]
         value = float(Convention(**{"ties": "expected"} | settings)(from_scores(scores, labels == 1)))
-        columns.append((value, np.mean(all_values(scores, int(labels.sum()), **settings))))
-    values, levels = np.array(columns).T
+        every = all_values(scores, int(labels.sum()), **settings)
+        columns.append((value, np.mean(every), np.std(every)))
+    values, levels, spreads = np.array(columns).T
     groups = np.array([group_of[x] for x in queries])
-    wanted = grouped_p_value(values, levels, groups)
+    wanted = grouped_p_value(values, levels, groups, spreads)
     ids = torch.tensor([group_of[x] for x in indexes.tolist()])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few groups
@@ -231,7 +240,7 @@ def test_queries_in_groups(settings):
         )
         counted = metric.chance_test(groups=group_of | {2: 99})
     zeros, others = [0.0, 0.0], [group_of[14], 99]
-    wanted = grouped_p_value([*values, *zeros], [*levels, *zeros], np.array([*groups, *others]))
+    wanted = grouped_p_value([*values, *zeros], [*levels, *zeros], np.array([*groups, *others]), [*spreads, *zeros])
     assert counted.p_value == pytest.approx(wanted)
     plain = chance_test_of_queries(preds, target, indexes, n_resamples=50, **settings)
     permuted = chance_test_of_queries(
@@ -240,6 +249,26 @@ def test_queries_in_groups(settings):
     assert permuted == chance_test_of_queries(preds, target, indexes, method="permutation", n_resamples=50, **settings)
     assert (plain.estimate, plain.chance_level) == (found.estimate, found.chance_level)
     assert (below.p_value > 0.5) == (below.estimate < below.chance_level)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few groups
+@each("sizes", [(2,) * 4, (5,) * 6, (3, 4, 5, 6, 3, 4, 5, 6)])
+@each("queries_of_a_group", [1, 2])
+def test_perfect_rankings_in_groups(sizes, queries_of_a_group):
+    """The APs have no spread: the p-value comes from the spread of random orders, for any dependence in a group."""
+    sizes = [x for x in sizes for _ in range(queries_of_a_group)]
+    indexes = torch.tensor([query for query, size in enumerate(sizes) for _ in range(size)])
+    target = torch.tensor([int(not rank) for size in sizes for rank in range(size)])
+    preds = -torch.arange(len(target))
+    groups = np.arange(len(sizes)) // queries_of_a_group
+    found = chance_test_of_queries(preds, target, indexes, groups=torch.from_numpy(groups)[indexes])
+    every = [[1 / rank for rank in range(1, size + 1)] for size in sizes]
+    means, spreads = ([f(x) for x in every] for f in (np.mean, np.std))
+    assert float(found.p_value) == pytest.approx(grouped_p_value([1] * len(sizes), means, groups, spreads))
+    assert found.reason.endswith("all values are equal: the standard error is that of random orders")
+    # identical queries of a group are perfect together, with the probability of one of them
+    exact = math.prod(1 / size for size in sizes[::queries_of_a_group])
+    assert exact < float(found.p_value) < 0.1
 
 
 def test_groups_without_spread():

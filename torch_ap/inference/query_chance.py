@@ -19,7 +19,13 @@ above its chance level in the population of groups, one-sided: with d_q the AP o
 .. math::
     t = \frac{\bar d}{SE}, \qquad SE^2 = \frac{G}{G - 1} \sum_g \Big(\frac{1}{Q} \sum_{q \in g} (d_q - \bar d)\Big)^2
 
-with the degrees of freedom of :func:`torch_ap.inference.mean_interval` for queries in groups.
+with the degrees of freedom of :func:`torch_ap.inference.mean_interval` for queries in groups. SE is at least the exact
+standard deviation of MAP under chance for independent queries. Perfect rankings have no spread, so that the data do not
+show how much the queries of a group depend on each other. If all APs are equal, SE is therefore at least the largest
+standard deviation under chance for any dependence inside the groups, with the standard deviation s_q of each AP,
+
+.. math::
+    SE^2 \ge \frac{1}{Q^2} \sum_g \Big(\sum_{q \in g} s_q\Big)^2
 """
 
 import math
@@ -45,10 +51,10 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.comparison import PairedGroups, logit_test
-from torch_ap.inference.groups import Groups, validate_groups
+from torch_ap.inference.groups import NO_SPREAD, Groups, effective_number, few_groups_reason, validate_groups
 from torch_ap.inference.groups_at_k import combined_groups, effective_count_in_top, values_without_groups_at_k
-from torch_ap.inference.queries import compare_per_query
-from torch_ap.inference.record import SAME_VALUE
+from torch_ap.inference.queries import grouped_error
+from torch_ap.inference.record import SAME_VALUE, student_tail
 from torch_ap.inference.resampling import Resampling, curve_from_counts
 
 QueryChanceMethod: TypeAlias = Literal["auto", "permutation", "gamma", "t"]
@@ -230,7 +236,7 @@ class RandomLabels:
         tail = gamma_tail(value, mean, variance, least)
         chosen, p, reason = "gamma", tail, ""
         if self.group is not None and method in ("auto", "t"):
-            chosen, (p, reason) = "t", self._grouped_p_value(self.group)
+            chosen, (p, reason) = "t", self._grouped_p_value(Groups.from_ids(self.group[self.group >= 0]))
         elif method != "gamma":
             values = self.draw(resampling)
             reached, count = int((values >= value - SAME_VALUE).sum()), len(values)
@@ -244,15 +250,31 @@ class RandomLabels:
         numbers = (value, mean, deviation, z, p, value / mean, corrected)
         return ChanceTest.from_numbers(*numbers, method=chosen, reason=reason)
 
-    def _grouped_p_value(self, group: Tensor) -> tuple[float, str]:
-        """Return the one-sided p-value of the mean of the values minus their chance levels by t, and the reason."""
-        values = torch.stack([self.measure(self.curve), self._parts[0]])
-        own, expected = torch.where(self.weights > 0, values, 0)[:, group >= 0]
-        compared = compare_per_query(own, expected, groups=group[group >= 0])
-        p = float(compared.p_value)
-        if compared.standard_error > 0:
-            p = p / 2 if compared.difference > 0 else 1 - p / 2
-        return p, compared.reason
+    def _grouped_p_value(self, groups: Groups) -> tuple[float, str]:
+        """Return the one-sided p-value of the mean of the values minus their chance levels by t, and the reason.
+
+        Args:
+            groups: the groups of the rankings that count in the mean.
+        """
+        assert self.group is not None
+        mean, variance, _ = self._parts
+        columns = torch.stack([self.measure(self.curve), mean, variance.sqrt()])
+        own, expected, spread = torch.where(self.weights > 0, columns, 0)[:, self.group >= 0]
+        df = effective_number(groups.sizes) - 1
+        if df < 1:
+            return math.nan, f"{NO_SPREAD}: no p by t"
+        gap = own - expected
+        is_equal = bool((own.amax() - own.amin()) < SAME_VALUE)
+        least = float((groups.sums(spread) if is_equal else spread).norm()) / len(own)
+        error = float(grouped_error(gap, groups))
+        if not max(error, least) > SAME_VALUE:
+            return 1.0, "all differences are zero: p = 1 by definition"
+        reason = few_groups_reason(torch.tensor(groups.count), "queries")
+        if error < least:
+            what = "all values are equal" if is_equal else "the values vary less than under chance"
+            reason = "; ".join(filter(None, [reason, f"{what}: the standard error is that of random orders"]))
+        p = student_tail(abs(float(gap.mean())) / max(error, least), df) / 2
+        return p if gap.mean() > 0 else 1 - p, reason
 
     def draw(self, resampling: Resampling) -> Tensor:
         """Return the sum for random orders of the labels, (B,) float64."""
