@@ -13,6 +13,7 @@ from tests.support.tolerances import REORDERED
 from torch_ap.cli.compare_runs import DIFFERENCES, RATIOS, Settings, compare_all_runs, compare_with_baseline, tables
 from torch_ap.cli.main import main
 from torch_ap.inference import compare_per_query, mean_interval
+from torch_ap.inference.record import holm
 from torch_ap.retrieval.runs.names import Result
 
 
@@ -85,6 +86,25 @@ def test_command_prints_differences(files, capsys):
     assert "-0." in out.splitlines()[-1]
     assert "run - good  95% low  95% high" in out
     assert "differ" not in out
+
+
+def test_p_values_allow_for_all_measures_and_runs(files, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.write_text("".join(f"{q} Q0 d{d} 1 {(d * q + 3) % 5} other\n" for q in range(1, 9) for d in range(9)))
+    measures = ["-m", "map", "-m", "gm_map", "-m", "P@2", "-m", "num_rel"]
+    words = ["trec", *files, str(other), *measures, "--compare"]
+    assert main([*words, "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    compared = [x["compared"] for run in ("bad", "other") for x in runs[run].values() if "compared" in x]
+    assert len(compared) == 6
+    expected = holm(torch.tensor([x["p_t"] for x in compared], dtype=torch.float64))
+    assert [x["adjusted_p_t"] for x in compared] == pytest.approx(expected.tolist())
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert out.count("p (t, Holm)\n") == 2  # the heads of differences and of ratios
+    assert "\np (t, Holm) allows for all measures and runs.\n" in out
+    assert main([*words, "--csv"]) == 0
+    assert f"map,compared.adjusted_p_t,,{compared[0]['adjusted_p_t']}," in capsys.readouterr().out
 
 
 def test_compare_takes_the_baseline(files, capsys):

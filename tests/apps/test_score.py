@@ -186,11 +186,15 @@ def test_interval_chance_and_comparison_are_the_librarys(paths, tensors, score):
     interval = average_precision_interval(preds, target, confidence_level=0.8)
     compared = inference.compare_rankings(preds, tensors["other"], target, confidence_level=0.8, method="logit")
     assert [found["ap"][key] for key in ("low", "high")] == pytest.approx([float(interval.low), float(interval.high)])
+    p_values = torch.tensor([x["compared"]["p_value"] for x in found.values()], dtype=torch.float64)
+    adjusted = inference.record.holm(p_values).tolist()
+    assert [x["compared"]["adjusted_p_value"] for x in found.values()] == pytest.approx(adjusted)
     assert found["ap"]["chance"] == pytest.approx(float(inference.chance_level(preds, target)))
     assert found["ap"]["compared"] == {
         "baseline": "other",
         "value": pytest.approx(float(compared.value_b)),
         **{key: pytest.approx(float(getattr(compared, key))) for key in ("difference", "low", "high", "p_value")},
+        "adjusted_p_value": pytest.approx(adjusted[0]),
     }
     at = inference.precision_at_k_interval(preds, target, 9, confidence_level=0.8)
     assert [found["P@9"][key] for key in ("low", "high")] == pytest.approx([float(at.low), float(at.high)])

@@ -16,11 +16,13 @@ from torch_ap.core.columns.text import lines
 from torch_ap.inference import best_of_per_query
 from torch_ap.inference.groups import ids_of_groups
 from torch_ap.inference.queries import Method, QueryComparison, compare_per_query
+from torch_ap.inference.record import holm_of_defined
 from torch_ap.retrieval.runs.names import Result
 from torch_ap.retrieval.settings import GM_FLOOR, floored_logs
 
-DIFFERENCES = ("queries", "difference", "low", "high", "standard_error", "effect_size", "p_t", "p_randomization")
-RATIOS = ("queries", "ratio", "ratio_low", "ratio_high", "log_standard_error", "log_effect_size", *DIFFERENCES[-2:])
+_P_VALUES = ("p_t", "p_randomization", "adjusted_p_t")
+DIFFERENCES = ("queries", "difference", "low", "high", "standard_error", "effect_size", *_P_VALUES)
+RATIOS = ("queries", "ratio", "ratio_low", "ratio_high", "log_standard_error", "log_effect_size", *_P_VALUES)
 UNDEFINED = "-: undefined, for one query, where all differences are equal, or (randomization) for clusters"
 _TESTS: tuple[Method, ...] = ("t", "randomization")
 
@@ -129,12 +131,14 @@ def compare_with_baseline(
 def compare_all_runs(results: Mapping[str, Mapping[str, Result]], settings: Settings) -> Comparisons:
     """Compare all runs with the first by each measure that is not a count.
 
+    ``adjusted_p_t`` is the p-value of the t test, adjusted by Holm's method for all measures and runs.
+
     Args:
         results: measures by name, of each run by name; the first run is the baseline.
         settings: settings of the interval and the test.
     """
     first, *others = results
-    return {
+    compared = {
         run: {
             name: _numbers(compare_with_baseline(results[run][name], base, settings), base.geometric)
             for name, base in results[first].items()
@@ -142,6 +146,11 @@ def compare_all_runs(results: Mapping[str, Mapping[str, Result]], settings: Sett
         }
         for run in others
     }
+    tested = [x for by_measure in compared.values() for x in by_measure.values() if "p_t" in x.numbers]
+    adjusted = holm_of_defined(torch.tensor([x.numbers["p_t"] for x in tested], dtype=torch.float64))
+    for x, p in zip(tested, adjusted.tolist(), strict=True):
+        x.numbers["adjusted_p_t"] = p
+    return compared
 
 
 def best_of_runs(args: argparse.Namespace, results: Mapping[str, Mapping[str, Result]]) -> BestReport:
@@ -175,6 +184,11 @@ def best_of_runs(args: argparse.Namespace, results: Mapping[str, Mapping[str, Re
     return BestReport(args, found, {"file": args.qrels, "runs": len(results), "queries": shared})
 
 
+def has_adjusted_p_values(runs: Comparisons) -> bool:
+    """Whether there are several comparisons, so that adjusted p-values can differ from single ones."""
+    return sum(map(len, runs.values())) > 1
+
+
 def tables(runs: Comparisons, baseline: str, settings: Settings) -> list[list[tuple[str, ...]]]:
     """Return rows of text with a head: a table of differences and a table of ratios, without empty ones.
 
@@ -184,11 +198,13 @@ def tables(runs: Comparisons, baseline: str, settings: Settings) -> list[list[tu
         settings: settings of the comparisons.
     """
     measures = next(iter(runs.values()), {})
-    both = []
+    both, heads = [], {"p_t": "p (t)", "p_randomization": "p (randomization)"}
+    if has_adjusted_p_values(runs):
+        heads["adjusted_p_t"] = "p (t, Holm)"
     for names, head in ((DIFFERENCES, f"run - {baseline}"), (RATIOS, f"run / {baseline}")):
-        _, value, low, high, *_, p_t, p_randomization = names
-        sign = "+.4f" if names == DIFFERENCES else ".4g"
-        formats = {value: sign, low: sign, high: sign, p_t: ".4g", p_randomization: ".4g"}
+        _, value, low, high, *_ = names
+        formats = dict.fromkeys((value, low, high), "+.4f" if names == DIFFERENCES else ".4g")
+        formats |= dict.fromkeys(heads, ".4g")
         rows = [
             (name, run, str(x.numbers["queries"]), *(number(x.numbers.get(y), form) for y, form in formats.items()))
             for name in measures
@@ -196,7 +212,7 @@ def tables(runs: Comparisons, baseline: str, settings: Settings) -> list[list[tu
             if x.names == names
         ]
         ends = level_heads(settings.confidence_level)
-        both.append([("measure", "run", "queries", head, *ends, "p (t)", "p (randomization)"), *rows])
+        both.append([("measure", "run", "queries", head, *ends, *heads.values()), *rows])
     return [rows for rows in both if len(rows) > 1]
 
 
@@ -209,4 +225,4 @@ def _numbers(by_test: Mapping[str, QueryComparison], geometric: bool) -> Compare
     ends = (scale(x) for x in (first.difference, first.low, first.high))
     p_values = (float(by_test[test].p_value) if test in by_test else math.nan for test in _TESTS)
     values = (first.queries, *ends, float(first.standard_error), float(first.effect_size), *p_values)
-    return Compared(names, dict(zip(names, values, strict=True)))
+    return Compared(names, dict(zip(names, values, strict=False)))  # the adjusted p-value follows

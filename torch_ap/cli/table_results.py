@@ -1,13 +1,16 @@
 """Results of ``torch-ap score`` in every form, of exact values and of bounds."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from torch_ap.cli.notes import file_name
 from torch_ap.cli.table_inputs import ALL, is_file
 from torch_ap.cli.tables import Part, Report, Table, comparison_cells, level_heads, number, reason_lines
+from torch_ap.inference.record import holm_of_defined
 
 NO_POSITIVE = "no row is positive, so the measure is undefined"
 _FORMATS = {"width": ".3g", "p_chance": ".4g"}  # all other numbers of a table have 4 digits, with bounds 6 digits
@@ -52,8 +55,10 @@ class TableReport(Report):
         self._args, self._results, self._facts, self._convention = args, results, facts, convention
         self._suspicious = suspicious
         self._first = next(iter(results.values()))
+        _add_adjusted_p_values(results.values())
         low, high = level_heads(args.confidence_level)
         self._heads = {"at_least": "at least", "at_most": "at most", "low": low, "high": high, "p_value": "p"}
+        self._heads["adjusted_p_value"] = "p (Holm)"
         self._heads |= {"chance_sd": "sd of chance", "p_chance": "p (chance)"}
         self._heads |= {
             "human": "human labels",
@@ -124,6 +129,15 @@ class TableReport(Report):
 
     def _with_heads(self, columns: Sequence[str]) -> list[str]:
         return [self._heads.get(x, x) for x in columns]
+
+
+def _add_adjusted_p_values(results: Iterable[MeasureResult]) -> None:
+    """Add p-values adjusted by Holm's method for all measures, if several have one."""
+    compared = [x.compared for x in results if "p_value" in x.compared]
+    p_values = torch.tensor([x["p_value"] for x in compared], dtype=torch.float64)
+    if int((~p_values.isnan()).sum()) > 1:
+        for x, p in zip(compared, holm_of_defined(p_values).tolist(), strict=True):
+            x["adjusted_p_value"] = p
 
 
 def _columns_of_rows(result: MeasureResult) -> list[str]:

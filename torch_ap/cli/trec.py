@@ -167,6 +167,8 @@ class _TrecReport(Report):
             if self._untested:
                 yield f"-: {NO_CHANCE_TEST} ({', '.join(self._untested)})"
         yield from (Table(rows, names=2) for rows in compare_runs.tables(self._comparisons, first, self._settings))
+        if compare_runs.has_adjusted_p_values(self._comparisons):
+            yield "p (t, Holm) allows for all measures and runs."
         if self._comparisons and self.queries_differ:
             yield f"{_OTHER_QUERIES}, the values above all queries of a run (see -c)."
         numbers = (x.numbers.values() for measures in self._comparisons.values() for x in measures.values())

@@ -319,9 +319,7 @@ def group_comparison(comparisons: Mapping[str, Comparison], **settings: Any) -> 
     values = {name: [getattr(x, name) for x in comparisons.values()] for name in Comparison._tensors()}
     empty = torch.empty(0, dtype=torch.float64)
     columns: dict[str, Any] = {name: torch.stack(column) if column else empty for name, column in values.items()}
-    has_p = ~columns["p_value"].isnan()
-    adjusted = torch.full_like(columns["p_value"], math.nan)
-    adjusted[has_p] = holm(columns["p_value"][has_p])
+    adjusted = holm_of_defined(columns["p_value"])
     reason = join_reasons({name: x.reason for name, x in comparisons.items()})
     return GroupComparison(**columns, **settings, reason=reason, adjusted_p_value=adjusted, names=list(comparisons))
 
@@ -344,6 +342,14 @@ def holm(p_values: Tensor) -> Tensor:
     factors = torch.arange(len(p_values), 0, -1, device=p_values.device)
     adjusted = torch.empty_like(p_values)
     adjusted[order] = (p_values[order] * factors).cummax(0).values.clamp(max=1)
+    return adjusted
+
+
+def holm_of_defined(p_values: Tensor) -> Tensor:
+    """Return Holm's adjustment of the (P,) p-values that are not NaN; NaN remains NaN."""
+    has_p = ~p_values.isnan()
+    adjusted = torch.full_like(p_values, math.nan)
+    adjusted[has_p] = holm(p_values[has_p])
     return adjusted
 
 

@@ -11,7 +11,7 @@ from torch_ap.core.ranking import segments
 from torch_ap.inference.metric import check_comparable
 from torch_ap.inference.queries import compare_per_query, pair_values
 from torch_ap.inference.ratios import compare_ratios
-from torch_ap.inference.record import Comparison, GroupComparison
+from torch_ap.inference.record import Comparison, GroupComparison, holm_of_defined
 from torch_ap.inference.selection import best_of_metrics
 from torch_ap.plot.bars import Bar
 from torch_ap.reports.content import DASH, FORMS, NAN, Cell, Headline, Part, Section, Table, sorted_table
@@ -56,8 +56,8 @@ def comparison_sections(
     rows, parts = further()
     reason = f" {numbers['reason'][0].upper()}{numbers['reason'][1:]}." if numbers["reason"] else ""
     text = f"{_verdict(numbers, options, unit)}{reason}"
-    table = difference_table({head.name: numbers, **rows}, options)
-    section = Section(f"Compared with {options.systems[1]}", [text, table, *parts])
+    differences = difference_parts({head.name: numbers, **rows}, options)
+    section = Section(f"Compared with {options.systems[1]}", [text, *differences, *parts])
     return [*([_every_system(metric, head, options)] if options.every else []), section]
 
 
@@ -147,15 +147,21 @@ def thresholds_text(thresholds: Sequence[Tensor], options: ReportOptions) -> str
     )
 
 
-def difference_table(rows: Mapping[str, Numbers], options: ReportOptions) -> Table:
-    """Return a table of comparisons by name."""
+def difference_parts(rows: Mapping[str, Numbers], options: ReportOptions) -> list[Part]:
+    """Return a table of comparisons by name; several p-values are followed by adjusted ones, with a sentence."""
     level = options.level
     head = ["number", *options.systems[:2], "difference", f"{level} low", f"{level} high", "p-value"]
     cells: list[list[Cell]] = [
         [name, *(x[key] for key in ("value_a", "value_b", "difference", "low", "high")), _p_cell(x["p_value"])]
         for name, x in rows.items()
     ]
-    return Table(head, cells, dict.fromkeys(head[3:6], "+.3f"))
+    adjusted = holm_of_defined(torch.tensor([x["p_value"] for x in rows.values()], dtype=torch.float64)).tolist()
+    count = sum(not math.isnan(p) for p in adjusted)
+    if count > 1:
+        head.append("adjusted p")
+        cells = [[*row, _p_cell(p)] for row, p in zip(cells, adjusted, strict=True)]
+    text = f"The adjusted p-values allow for all {count} comparisons of the table (Holm)."
+    return [Table(head, cells, dict.fromkeys(head[3:6], "+.3f")), *([text] if count > 1 else [])]
 
 
 class ClassDifferences:

@@ -38,7 +38,7 @@ from torch_ap.reports import cautions
 from torch_ap.reports.comparisons import (
     ClassDifferences,
     comparison_sections,
-    difference_table,
+    difference_parts,
     f1_difference,
     numbers_of,
     paired_parts,
@@ -284,7 +284,7 @@ def _threshold_section(
             f"the other differences {options.level} intervals from {resampling.n_resamples} resamples of the images, "
             "with the normal distribution."
         )
-    return Section("IoU thresholds and sizes", [picture, text, difference_table(rows, options)])
+    return Section("IoU thresholds and sizes", [picture, text, *difference_parts(rows, options)])
 
 
 def _compared_numbers(
