@@ -356,6 +356,21 @@ def test_more_than_two_systems(tmp_path):
     assert page.count("<title>older: ") == 1
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_objects_missed_by_all_of_three_detectors(tmp_path):
+    preds, target = random_scene(3, images=12)
+    none = [{name: x[:0] for name, x in image.items()} for image in preds]
+    worse, empty, new = (
+        updated([{name: x[::2] for name, x in p.items()} for p in preds], target),
+        updated(none, target),
+        updated(preds, target),
+    )
+    text = report(worse, tmp_path / "x.md", other=[empty, new], **FEW).read_text()
+    counts = worse.suspicious_labels([empty, new], limit=20).counts
+    assert counts != worse.suspicious_labels([empty], limit=20).counts
+    assert f"missed by all {counts['missed by all']}," in text
+
+
 @each(
     "options, kind, match",
     [
@@ -412,6 +427,34 @@ def test_the_commands_compare_several_systems(tmp_path, monkeypatch, capsys):
     assert {x[0] for x in rows_of((tmp_path / "z.md").read_text().split("## All systems")[1])} >= {"r0", "r1", "r2"}
 
 
+def thirds(name, values):
+    """Return the images of each third of values in three digits, by the label of the slice."""
+    known = sorted(float(f"{x:.3g}") for x in values if x == x)
+    ends = [torch.quantile(torch.tensor(known, dtype=torch.float64), x / 3).item() for x in (1, 2)]
+    parts = [[], [], []]
+    for image, x in enumerate(values):
+        if x == x:
+            x = float(f"{x:.3g}")
+            parts[(x > ends[0]) + (x > ends[1])].append((x, image))
+    shown = {}
+    for part in parts:
+        if 0 < len(part) < len(known):
+            low, high = (f"{x:,.0f}" if x >= 100 else f"{x:g}" for x in (min(part)[0], max(part)[0]))
+            shown[f"{name} {low}" if low == high else f"{name} {low}{DASH}{high}"] = [image for _, image in part]
+    return shown
+
+
+def test_thirds_are_disjoint_and_nearly_equal_images_share_one(tmp_path):
+    side = torch.tensor([30, 30.0001, 30.0002, 30.0003, 40, 40, 40.0001, 50, 50, 50])
+    boxes = [torch.stack([x * 0, x * 0, x, x])[None] for x in side]
+    target = [{"boxes": x, "labels": torch.tensor([0])} for x in boxes]
+    preds = [{**x, "scores": torch.tensor([0.5])} for x in target]
+    text = report(updated(preds, target), tmp_path / "x.md", **FEW).read_text()
+    _, *rows = rows_of(text.split("## Slices")[1].split("| slice | precision |")[0])
+    found = {row[0]: int(row[-3]) for row in rows}
+    assert found == {"area 900": 4, "area 1,600": 3, "area 2,500": 3}, "one object and one shape in all images"
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_slices(tmp_path):
     preds, target = random_scene(3, images=30)
@@ -420,19 +463,15 @@ def test_slices(tmp_path):
     mine = {"every second": list(range(0, 30, 2)), "<b>": [0]}
     text = report(new, tmp_path / "x.md", other=old, system_names=("new", "old"), slices=mine, **FEW).read_text()
     rows = {row[0]: row[1:] for row in rows_of(text.split("| slice | precision |")[0])}
-    sizes = torch.tensor([float(len(x["labels"])) for x in target])
-    low, high = torch.quantile(sizes[sizes > 0], torch.tensor([1 / 3, 2 / 3])).tolist()
     ratios = [x["boxes"][:, 2].double() / x["boxes"][:, 3] for x in target]
     ratios = [x[(x > 0) & x.isfinite()].log().mean().exp().item() for x in ratios]
-    ends = torch.quantile(torch.tensor([x for x in ratios if x == x]).double(), torch.tensor([1 / 3, 2 / 3]).double())
-    first, second = ends.tolist()
-    expected = {
-        "every second": mine["every second"],
-        r"\<b\>": [0],
-        f"objects ≤ {low:.3g}": [k for k, x in enumerate(sizes) if 0 < x <= low],
-        rf"objects \> {high:.3g}": [k for k, x in enumerate(sizes) if x > high],
-        f"width / height {first:.3g}{DASH}{second:.3g}": [k for k, x in enumerate(ratios) if first < x <= second],
-    }
+    areas = [(x["boxes"][:, 2].double() * x["boxes"][:, 3]).clamp(min=0) for x in target]
+    areas = [x[x > 0].log().mean().exp().item() for x in areas]
+    values = {"objects": [len(x["labels"]) or float("nan") for x in target], "area": areas, "width / height": ratios}
+    expected = {"every second": mine["every second"], r"\<b\>": [0]}
+    for name, each_value in values.items():
+        expected |= thirds(name, each_value)
+    assert {x for x in rows if x.startswith(tuple(values))} == {*expected} - {*mine, r"\<b\>"}
     values = new.per_slice(expected)["map"].tolist()
     found = new.compare(old, slices=expected, method="bootstrap-normal", **FEW)
     interval = new.confidence_interval(slices=expected, **FEW)

@@ -23,7 +23,7 @@ from torch_ap.detection.errors.outcomes import DETECTION_KINDS, detections_of, o
 from torch_ap.detection.inputs.images import image_ids
 from torch_ap.detection.metrics.diagnosis import background_of
 from torch_ap.detection.shapes import boxes, rotated
-from torch_ap.reports.content import Cell, Section, Table, Widget, shortened
+from torch_ap.reports.content import DASH, Cell, Section, Table, Widget, shortened
 from torch_ap.reports.html_page import json_text
 from torch_ap.reports.labels import CHANGE, LABELS, MAX_LABELS, labels_text
 from torch_ap.reports.thumbnails import Thumbnails
@@ -73,7 +73,8 @@ def gallery_sections(metric: Any, options: Any, rows: Sequence[int]) -> list[Sec
         return []
     gallery = _Gallery(metric, options)
     if not options.has_pictures:
-        return [Section(LABELS, [part for x in gallery.labels() for part in x.parts])]
+        text, _, table = gallery.label_rows()
+        return [Section(LABELS, [text, table])] if table.rows else []
     parts = [*gallery.worst_images(), *gallery.differences(), *gallery.errors(), *gallery.labels()]
     note = gallery.thumbnails.note()
     style = [Widget("gallery", None, html=_LEGEND, fill=partial(gallery.further, rows))]
@@ -213,10 +214,17 @@ class _Gallery:
 
     def labels(self) -> Iterator[Any]:
         """Yield the suspicious labels."""
+        text, shots, table = self.label_rows()
+        yield from self._part(LABELS, text, shots, [table])
+
+    def label_rows(self) -> tuple[str, list[_Shot], Table]:
+        """Return the numbers of suspicious labels as text, and the first ones as pictures and as a table."""
+        head = ["image", "kind", "class", "change", "score", "IoU", "box of the detection"]
         if getattr(self.at.settings, "ap_fixed", False):  # its limit depends on all images
-            return
-        others = [] if self._options.other is None else [self._options.other]
-        labels = self._metric.suspicious_labels(others, limit=MAX_LABELS, class_names=self._options.names)
+            return "", [], Table(head, [])
+        options = self._options
+        others = [*options.every.values()][1:] or ([] if options.other is None else [options.other])
+        labels = self._metric.suspicious_labels(others, limit=MAX_LABELS, class_names=options.names)
         position = {x: k for k, x in enumerate(self._metric._image_ids(self.at.columns).tolist())}
         shots, rows = [], list[list[Cell]]()
         for row in labels.rows():
@@ -228,12 +236,10 @@ class _Gallery:
             names = [shortened(x) for x in (row["class"], row["detected_class"]) if x is not None]
             caption = f"{row['kind']}: {' → '.join(names)}; {row['change']:+.4f}"
             shots.append(_Shot(image, caption, detection, truth))
-            rows.append(
-                [self._image_names[image], row["kind"], " → ".join(names), row["change"], row["score"], row["iou"]]
-            )
-        text = labels_text(labels.counts, len(shots))
-        table = Table(["image", "kind", "class", "change", "score", "IoU"], rows, CHANGE, sortable=True)
-        yield from self._part(LABELS, text, shots, [table] if rows else [])
+            box = DASH if row["box"] is None else " ".join(f"{x:.6g}" for x in row["box"])
+            numbers = row["change"], row["score"], row["iou"]
+            rows.append([self._image_names[image], row["kind"], " → ".join(names), *numbers, box])
+        return labels_text(labels.counts, len(shots)), shots, Table(head, rows, CHANGE, sortable=True)
 
     def _part(
         self,

@@ -22,7 +22,7 @@ _MANY_IMAGES, _FEW_RESAMPLES = 1000, 100  # more images have fewer resamples, wh
 _WITH_AREA = ("bbox", "rotated", "segm", "boundary")
 _THIRDS = (
     "Thirds of the images with objects: by the number of objects, and by the geometric mean of their areas and of "
-    "their widths relative to their heights."
+    "their widths relative to their heights, from the smallest to the largest value of the third in three digits."
 )
 
 _NARROW = (
@@ -150,7 +150,10 @@ def _samples(metric: Any, slices: Mapping[str, Any], options: ReportOptions) -> 
 
 
 def _thirds(at: Any, *, has_shapes: bool) -> dict[str, Tensor]:
-    """Return the flags of the images of each third by each property of their objects, without empty ones."""
+    """Return the flags of the images of each third by each property of their objects, in three digits.
+
+    Thirds are disjoint, so they differ in size if values are equal. Empty ones, and those of all images, are left out.
+    """
     counts = at.columns["ground_truths_per_image"]
     has_any, image = counts > 0, image_ids(counts)
     properties = {"objects": segments.as_float64(counts)}
@@ -161,22 +164,18 @@ def _thirds(at: Any, *, has_shapes: bool) -> dict[str, Tensor]:
         properties["width / height"] = _geometric_mean((x2 - x1) / (y2 - y1), image, counts)
     slices = {}
     for name, values in properties.items():
-        known = values[has_any & values.isfinite()]
-        if not len(known):
+        rounded = values.new_tensor([float(f"{x:.3g}") for x in values.tolist()])
+        is_known = has_any & rounded.isfinite()
+        if not bool(is_known.any()):
             continue
-        low, high = torch.quantile(known, known.new_tensor([1 / 3, 2 / 3])).tolist()
-        for text, flags in (
-            (f"{name} ≤ {_number(low)}", values <= low),
-            (f"{name} {_number(low)}{DASH}{_number(high)}", (values > low) & (values <= high)),
-            (f"{name} > {_number(high)}", values > high),
-        ):
-            if bool((flags & has_any).any()):
-                slices[text] = flags & has_any
+        known = rounded[is_known]
+        third = torch.bucketize(rounded, torch.quantile(known, known.new_tensor([1 / 3, 2 / 3])))
+        for flags in ((third == place) & is_known for place in range(3)):
+            if 0 < int(flags.sum()) < len(known):
+                ends = (x.item() for x in torch.aminmax(rounded[flags]))
+                texts = dict.fromkeys(f"{x:,.0f}" if x >= 100 else f"{x:g}" for x in ends)
+                slices[f"{name} {DASH.join(texts)}"] = flags
     return slices
-
-
-def _number(x: float) -> str:
-    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
 
 
 def _geometric_mean(values: Tensor, image: Tensor, counts: Tensor) -> Tensor:
