@@ -546,6 +546,13 @@ def test_every_command_lists_suspicious_labels(command, command_inputs, run_comm
     csv_rows = [line.split(",") for line in run_command(*words, "--csv").splitlines()]
     kinds = [row[2] for row in csv_rows if row[0].startswith("suspicious_labels.") and row[0].endswith(".kind")]
     assert kinds == [row["kind"] for row in rows]
+    found = [] if command == "voc" else json.loads(pathlib.Path(first).read_text())
+    boxes = [tuple(x["bbox"]) for x in found]
+    for row in rows:
+        assert (row["box"] is None) == (row["score"] is None)
+        if row["box"] is not None:
+            assert command == "voc" or tuple(row["box"]) in boxes
+            assert " ".join(f"{x:.6g}" for x in row["box"]) in text
     words.insert(3, second)
     both = run_command(*words, "--json")
     (with_labels,) = (x["suspicious_labels"] for x in both.values() if "suspicious_labels" in x)

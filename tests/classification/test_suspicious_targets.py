@@ -100,6 +100,20 @@ def test_no_other_target_of_one_ranking_changes_ap_by_more():
     assert found.table["item"].tolist() == sorted(range(60), key=lambda x: -changes[x])[:5]
 
 
+@pytest.mark.parametrize("kind", NEW)
+def test_smaller_limits_keep_the_first_rows(kind):
+    generator = torch.Generator().manual_seed(0)
+    width = () if kind == "binary" else (3,)
+    scores = torch.randn((400, *width), generator=generator).double()
+    shape = (400,) if kind in ("macro", "weighted") else (400, *width)
+    target = torch.randint(0, 3 if kind in ("macro", "weighted") else 2, shape, generator=generator)
+    metric = updated(NEW[kind](), scores, target)
+    rows = metric.suspicious_labels().rows()
+    assert len(rows) == 100
+    for limit in (1, 20, 99):
+        assert metric.suspicious_labels(limit=limit).rows() == rows[:limit]
+
+
 def test_kinds_ids_and_names():
     scores, target = torch.tensor([0.9, 0.8, 0.7, 0.4, 0.3, 0.2, 0.1]), torch.tensor([1, 0, 1, 0, 0, 0, 1])
     found = updated(BinaryAveragePrecision(), scores, target, None, list(range(3, 10))).suspicious_labels()

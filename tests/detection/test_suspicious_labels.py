@@ -273,3 +273,30 @@ def test_what_has_no_shapes_or_another_limit_is_an_error():
     metric, other = updated(MeanAveragePrecision(), preds, target), updated(MeanAveragePrecision(), preds, target[::-1])
     with pytest.raises(ValueError, match="same ground truths"):
         metric.suspicious_labels([other])
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_box_is_that_of_the_detection(case):
+    new, draw, threshold = CASES[case]
+    boxes = 0
+    for seed in range(3):
+        preds, target = draw(seed)
+        metric = updated(new(), preds, target)
+        for row in metric.suspicious_labels(iou_threshold=threshold, **SEARCH).rows():
+            assert (row["box"] is None) == (row["detection"] < 0)
+            if row["box"] is not None:
+                assert row["box"] == pytest.approx(box_of(preds[row["image"]], row["detection"])), case
+                boxes += 1
+    assert boxes > 3
+
+
+def box_of(pred, row):
+    """Return the box of a detection as given, or around its mask (xyxy) or keypoints (xywh)."""
+    if "masks" in pred:
+        y, x = pred["masks"][row].nonzero(as_tuple=True)
+        return [x.min().item(), y.min().item(), x.max().item() + 1, y.max().item() + 1] if len(x) else [0] * 4
+    if "keypoints" in pred:
+        x, y = pred["keypoints"][row, :, :2].double().unbind(1)
+        return [x.min().item(), y.min().item(), (x.max() - x.min()).item(), (y.max() - y.min()).item()]
+    return pred["intervals" if "intervals" in pred else "boxes"][row].tolist()

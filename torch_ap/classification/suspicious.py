@@ -16,6 +16,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.suspicious import SuspiciousLabels, best_first, selected
 
 _ENTRIES_A_CHUNK = 1 << 21  # of the rankings that are computed together
+_MIN_CANDIDATES = 100  # of each kind and class, so that smaller limits return the first rows of the same ranking
 _HIGH, _LOW = "high score, labelled negative", "low score, labelled positive"
 _OTHER = "predicted as another class"
 
@@ -35,8 +36,9 @@ def suspicious_labels(
     ==================================  ==========================================================  ==================
 
     Each change is exact: the rankings of the classes are computed again with the correction. With a ``limit`` the most
-    confident ``limit`` targets of each kind and class are candidates. In one ranking the others gain less: AP does not
-    decrease if a positive moves up, so the highest negatives and the lowest positives gain most.
+    confident targets of each kind and class are candidates, at least 100 and at least ``limit``. In one ranking the
+    others gain less: AP does not decrease if a positive moves up, so the highest negatives and the lowest positives
+    gain most.
 
     Args:
         limit: the largest number of rows; None for all.
@@ -100,7 +102,8 @@ def labels_of_items(
     if batch.weights is not None:
         raise ValueError("`weights` must be None for suspicious labels, whose ranks count items")
     ranked = settings.rankings(batch)
-    found = _Confused(settings, ranked, limit) if settings.inputs.classes else _Contradicted(settings, ranked, limit)
+    candidates = None if limit is None else max(limit, _MIN_CANDIDATES)
+    found = (_Confused if settings.inputs.classes else _Contradicted)(settings, ranked, candidates)
     labels, changes = found.labels, found.corrected() - found.value
     item, column = labels["item"], labels["column"]
     if settings.average == "micro":  # one ranking of all scores
@@ -233,7 +236,7 @@ class _Suspects:
 class _Contradicted(_Suspects):
     """Targets of 0 and 1 on the wrong side of the threshold with the highest F1 of their ranking."""
 
-    def __init__(self, settings: APSettings, batch: Batch, limit: int | None) -> None:
+    def __init__(self, settings: APSettings, batch: Batch, candidates: int | None) -> None:
         scores, target = (x if x.ndim == 2 else x[:, None] for x in (batch.scores, batch.target))
         super().__init__(settings, scores.shape[1], scores.device)
         self.counts, parts, labels = [0, 0], list[tuple[Tensor, ...]](), 0
@@ -245,7 +248,7 @@ class _Contradicted(_Suspects):
             for kind, flags, sign in ((0, is_high & ~relevant, 1), (1, ~is_high & relevant, -1)):
                 rows = flags.nonzero().squeeze(1)
                 self.counts[kind] += len(rows)
-                rows = rows[(sign * column.group[rows]).argsort(stable=True)[:limit]]
+                rows = rows[(sign * column.group[rows]).argsort(stable=True)[:candidates]]
                 parts.append((torch.full_like(rows, kind), items[rows], torch.full_like(rows, place), rows))
             both = torch.cat([x[3] for x in parts[-2:]])
             label = labels + torch.arange(len(both), device=both.device)
@@ -259,7 +262,7 @@ class _Contradicted(_Suspects):
 class _Confused(_Suspects):
     """Items whose target does not have the highest score."""
 
-    def __init__(self, settings: APSettings, batch: Batch, limit: int | None) -> None:
+    def __init__(self, settings: APSettings, batch: Batch, candidates: int | None) -> None:
         super().__init__(settings, batch.scores.shape[1], batch.scores.device)
         items = counted_items(batch.target).nonzero().squeeze(1)
         scores, target = batch.scores[items], batch.target[items].long()
@@ -273,10 +276,10 @@ class _Confused(_Suspects):
         margin = segments.as_float64(highest.values[wrong]) - segments.as_float64(scores[wrong, target[wrong]])
         by_margin = margin.argsort(descending=True, stable=True)
         by_class = by_margin[order.stable_argsort(predicted[by_margin], scores.shape[1])]
-        if limit is not None:
+        if candidates is not None:
             ordered = predicted[by_class]
             first = segments.from_counts(segments.count(ordered, scores.shape[1]))[ordered]
-            by_class = by_class[torch.arange(len(ordered), device=first.device) - first < limit]
+            by_class = by_class[torch.arange(len(ordered), device=first.device) - first < candidates]
         wrong, predicted = wrong[by_class], predicted[by_class]
         own = target[wrong]
         self.labels = {"kind": torch.zeros_like(wrong), "item": items[wrong], "column": predicted, "class": own}

@@ -56,4 +56,6 @@ class SuspiciousLabelsReport(Report):
 def _cell(value: Any, digits: str) -> str:
     if isinstance(value, float):
         return number(value, digits)
+    if isinstance(value, list):
+        return " ".join(number(x, ".6g") for x in value)
     return "-" if value is None else str(value)

@@ -58,23 +58,9 @@ def area(rleObjs: Code | Sequence[Code]) -> Any:
 def toBbox(rleObjs: Code | Sequence[Code]) -> Array:
     """Return the box around each mask, x, y, width and height: (4,) float64 for one code, (N, 4) for N codes."""
     decoded = _decoded(rleObjs)
-    height = (decoded.size or (1, 1))[0]
-    boxes = [_box_of(edges.numpy(), height) for edges in torch.split(decoded.edges, decoded.lengths.tolist())]
-    out = np.array(boxes, np.float64).reshape(-1, 4)
+    sizes = torch.tensor([decoded.size or (1, 1)]).expand(len(decoded), 2)
+    out = masks.bounding_boxes(decoded.edges, decoded.lengths, sizes).numpy().astype(np.float64)
     return out[0] if isinstance(rleObjs, dict) else out
-
-
-def _box_of(edges: Array, height: int) -> tuple[int, int, int, int]:
-    if not len(edges):
-        return 0, 0, 0, 0
-    first, last = edges[::2].astype(np.int64), edges[1::2].astype(np.int64) - 1
-    left, right = first // height, last // height
-    if (left < right).any():  # a run that continues in the next column contains its first and a last row
-        top, bottom = 0, height - 1
-    else:
-        top, bottom = int((first % height).min()), int((last % height).max())
-    x = int(left[0])
-    return x, top, int(right[-1]) - x + 1, bottom - top + 1
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:

@@ -283,8 +283,8 @@ def _corrected_columns(
 
     pool = columns | _with_detections(at, corrections.detection[added])
     out = {
-        **_pick_rows(columns, "detection", rows),
-        **_pick_rows(pool, "ground_truth", truths),
+        **pick_rows(columns, "detection", rows),
+        **pick_rows(pool, "ground_truth", truths),
         "ground_truth_labels": at.labels[given],
     }
     for side, owners in (("detection", owner), ("ground_truth", truth_owner)):
@@ -312,7 +312,7 @@ def _rows_of_images(counts: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
     return segments.members(first, ends), image_ids(ends - first)
 
 
-def _pick_rows(columns: Columns, side: str, rows: Tensor) -> Columns:
+def pick_rows(columns: Columns, side: str, rows: Tensor) -> Columns:
     """Return the columns of a side for some of its rows."""
     edges, counts = f"{side}_mask_edges", f"{side}_edges_per_mask"
     names = [x for x in columns if x.startswith(f"{side}_") and x != edges]
@@ -325,7 +325,7 @@ def _pick_rows(columns: Columns, side: str, rows: Tensor) -> Columns:
 def _with_detections(at: MatchesAt, rows: Tensor) -> Columns:
     """Return the columns of the ground truths, followed by some detections as ground truths."""
     columns, out = at.columns, dict[str, Tensor]()
-    found = _pick_rows(columns, "detection", rows)
+    found = pick_rows(columns, "detection", rows)
     missing = {"boxes": torch.nan}  # optional boxes around keypoints
     for name in (x for x in columns if x.startswith("ground_truth_") and not x.endswith("per_image")):
         key = name.removeprefix("ground_truth_")

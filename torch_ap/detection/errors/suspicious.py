@@ -11,9 +11,17 @@ from torch_ap.core.base import arrays
 from torch_ap.core.base.arrays import native
 from torch_ap.core.ranking import segments
 from torch_ap.detection.errors import outcomes
-from torch_ap.detection.errors.corrections import Corrections, Matching, corrected_average_precision, pick_or
+from torch_ap.detection.errors.corrections import (
+    Corrections,
+    Matching,
+    corrected_average_precision,
+    pick_or,
+    pick_rows,
+)
+from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.errors.outcomes import Outcomes, row_pairs
 from torch_ap.detection.inputs.images import image_ids
+from torch_ap.detection.shapes import boxes, masks
 from torch_ap.inference.suspicious import SuspiciousLabels, best_first, selected
 
 KINDS = ("missing annotation", "wrong class", "missed by all", "duplicate")
@@ -99,10 +107,37 @@ def suspicious_labels_of(
         "other": _row_in_image(found.other, first[1]),
         "iou": found.iou,
     }
-    table = selected(table, best_first(corrected - value, limit))
+    chosen = best_first(corrected - value, limit)
+    table = selected(table, chosen)
+    table["box"] = _detected_boxes(at, found.detection[chosen], image[chosen])
     table["kind"] = [KINDS[kind] for kind in table["kind"].tolist()]
     counts = segments.count(found.kind, len(KINDS)).tolist()
     return SuspiciousLabels(value, dict(zip(KINDS, counts, strict=True)), table)
+
+
+def _detected_boxes(at: MatchesAt, detection: Tensor, image: Tensor) -> list[list[float] | None]:
+    """Return the box of each detection, or around its mask or keypoints, in the format of the metric; None for -1.
+
+    Args:
+        at: the matches.
+        detection: (X,) int64 rows of detections; -1 for none.
+        image: (X,) int64 positions of their images.
+    """
+    is_known = detection >= 0
+    picked = pick_rows(at.columns, "detection", detection[is_known])
+    columns = {name.removeprefix("detection_"): x for name, x in picked.items()}
+    if at.iou_type == "keypoints":
+        points = segments.as_float64(columns["keypoints"][..., :2])
+        low, high = points.amin(1), points.amax(1)
+        found = boxes.from_xywh(torch.cat([low, high - low], 1), at.settings.box_format)
+    elif "mask_edges" in columns and at.iou_type != "bbox":
+        sizes = at.columns["image_sizes"][image[is_known]]
+        around = masks.bounding_boxes(columns["mask_edges"], columns["edges_per_mask"], sizes)
+        found = boxes.from_xywh(segments.as_float64(around), at.settings.box_format)
+    else:
+        found = segments.as_float64(columns["intervals" if at.iou_type == "intervals" else "boxes"])
+    rows = iter(found.tolist())
+    return [next(rows) if x else None for x in is_known.tolist()]
 
 
 def _row_in_image(rows: Tensor, first: Tensor) -> Tensor:

@@ -65,8 +65,9 @@ def suspicious_labels(
         :class:`torch_ap.inference.SuspiciousLabels` with the AP of :meth:`torch_ap.MeanAveragePrecision.errors` as its
         value. Further columns are ``image``, its ``sample_ids`` or its position; ``ground_truth`` and ``detection``,
         the rows in this image, -1 for none; ``class`` and ``detected_class``, their names or None; ``score`` of the
-        detection, NaN for none; ``other``, the row of the ground truth that a duplicate repeats, -1 for none; and
-        ``iou`` of the ground truth with the detection or with the other ground truth, NaN for none.
+        detection, NaN for none; ``other``, the row of the ground truth that a duplicate repeats, -1 for none;
+        ``iou`` of the ground truth with the detection or with the other ground truth, NaN for none; and ``box`` of the
+        detection, or around its mask or keypoints, a list of numbers as in ``box_format``, None for none.
 
     Raises:
         TypeError, ValueError: for an invalid argument, for ``iou_type`` "precomputed" and functions of images, which

@@ -88,6 +88,30 @@ def area(edges: Tensor, lengths: Tensor) -> Tensor:
     return memoize(total, area, (edges, lengths))
 
 
+def bounding_boxes(edges: Tensor, lengths: Tensor, sizes: Tensor) -> Tensor:
+    """Return the (N, 4) int64 boxes around masks, (x, y, width, height) in pixels; zeros for empty masks.
+
+    Equals ``toBbox`` of pycocotools.
+
+    Args:
+        edges: (E,) edges, mask after mask.
+        lengths: (N,) int64 edges per mask.
+        sizes: (N, 2) int64 height and width of the image of each mask.
+    """
+    runs = segments.as_int64(edges).view(-1, 2)
+    mask = segments.repeat(torch.arange(len(lengths), device=lengths.device), lengths // 2)
+    height = sizes[mask, 0]
+    first, last = runs[:, 0], runs[:, 1] - 1
+    left, right, low, high = first // height, last // height, first % height, last % height
+    is_one_column = left == right  # a longer run has a pixel in the first and in the last row
+    low, high = torch.where(is_one_column, low, 0), torch.where(is_one_column, high, height - 1)
+    box = sizes.new_zeros((4, len(lengths)))
+    for row, values, reduce in ((0, left, "amin"), (1, low, "amin"), (2, right + 1, "amax"), (3, high + 1, "amax")):
+        box[row].scatter_reduce_(0, mask, values, reduce, include_self=False)
+    box[2:] -= box[:2]
+    return box.t()
+
+
 class Masks:
     """Set of masks whose rows are compared.
 
