@@ -433,7 +433,12 @@ def test_statistics_of_an_evaluation(tmp_path):
     assert repr(evaluation.errors()) == repr(metric.errors())
     assert evaluation.operating_points().tp.tolist() == metric.operating_points().tp.tolist()
     path = evaluation.report(tmp_path / "report.md", other=other, n_resamples=20)
-    assert f"{evaluation.stats[0]:.4f}" in path.read_text()
+    text = path.read_text()
+    assert f"{evaluation.stats[0]:.4f}" in text
+    path = evaluation.report(tmp_path / "report.md", other=[other], n_resamples=20)
+    assert path.read_text() == text
+    text = evaluation.report(tmp_path / "report.md", other=(other, other.to_metric()), n_resamples=20).read_text()
+    assert "## All systems" in text
     other.params.imgIds = other.params.imgIds[1:]
     other.evaluate()
     with pytest.raises(ValueError, match="same images"):

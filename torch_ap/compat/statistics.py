@@ -170,13 +170,14 @@ class Statistics:
 
         Args:
             path: path of the page.
-            options: the arguments of the function. ``other`` is another evaluation. ``slices`` contains the image ids
-                of the data set.
+            options: the arguments of the function. ``other`` is another evaluation, or a list of them. ``slices``
+                contains the image ids of the data set.
         """
         from torch_ap.reports.write import report  # imports all domains
 
-        if isinstance(options.get("other"), Statistics):
-            options["other"] = options["other"].to_metric()
+        if (other := options.get("other")) is not None:
+            systems = other if isinstance(other, list | tuple) else [other]
+            options["other"] = [x.to_metric() if isinstance(x, Statistics) else x for x in systems]
         metric = self.to_metric()
         if self._integer_image_ids() is None and options.get("image_names") is None:
             options["image_names"] = list(map(str, self._paramsEval.imgIds))
