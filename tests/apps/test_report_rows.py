@@ -10,7 +10,7 @@ from tests.apps.test_report_pages import HOSTILE, move, slide
 from tests.apps.test_reports import SCRIPT, labels, queries
 from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.oracles_detection import random_scene
-from torch_ap import functional, report
+from torch_ap import MultilabelAveragePrecision, functional, report
 from torch_ap.inference import compare_per_query
 from torch_ap.reports.content import DASH
 
@@ -160,6 +160,19 @@ def test_two_detectors_with_other_classes(browser, tmp_path):
         assert any("the other never reaches this recall." in x for x in page.locator(".live").all_inner_texts())
         page.get_by_label("Ranking", exact=True).select_option(label="1")
         assert page.locator("input[type=range]").first.is_disabled()
+
+
+def test_a_rule_without_a_threshold_has_its_reason(browser, tmp_path):
+    metric = MultilabelAveragePrecision(2)
+    metric.update(torch.tensor([[0.9, 0.9], [0.8, 0.8], [0.7, 0.7]]), torch.tensor([[1, 0], [0, 1], [1, 0]]))
+    with opened(browser, report(metric, tmp_path / "x.html", class_names=["good", "bad"])) as page:
+        button, text = page.get_by_role("button", name="precision ≥ 0.9"), "No threshold has precision ≥ 0.9."
+        for name, reason in (("good", ""), ("bad", text), ("good", "")):
+            page.get_by_label("Ranking", exact=True).select_option(label=name)
+            assert button.is_disabled() == bool(reason)
+            assert button.get_attribute("title") == reason
+            assert page.locator(".live .bar output").first.text_content() == reason
+            assert page.get_by_role("button", name="recall ≥ 0.9").is_enabled()
 
 
 def test_points_and_bars_open_their_curve(browser, tmp_path):

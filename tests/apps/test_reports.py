@@ -491,3 +491,21 @@ def test_the_pages_of_metrics_and_of_evaluations_are_equal(tmp_path):
         pages = [report(x, tmp_path / "x.md").read_text() for x in (metric, evaluation)]
         assert pages[0] == pages[1]
         assert torch.equal(evaluation.compute(), metric.compute())
+
+
+@pytest.mark.parametrize(
+    ("documents", "convention", "expected"),
+    [
+        (1, "trec10", None),
+        (3, "trec10", "only the names of the documents rank them"),
+        (3, "grouped", "nothing is ranked"),
+    ],
+)
+def test_equal_scores_of_a_run(documents, convention, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = [(q, d) for q in range(40) for d in range(documents)]
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 d{d} {int(d == q % documents)}\n" for q, d in pairs))
+    (tmp_path / "run").write_text("".join(f"{q} Q0 d{d} 1 0.5 r\n" for q, d in pairs))
+    assert main.main(["trec", "qrels", "run", "-m", "map", "--convention", convention, "--report", "x.md"]) == 0
+    said = [x for x in warned((tmp_path / "x.md").read_text()) if "scores are equal" in x]
+    assert said == ([] if expected is None else [f"All {40 * documents} scores are equal: {expected}."])

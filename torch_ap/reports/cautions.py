@@ -62,17 +62,22 @@ def _range_text(items: str, low: float, high: float) -> str:
     return f"the value would lie between {low:.3f} and {high:.3f} under other orders of {items}"
 
 
-def saturation(scores: Tensor, counts: Tensor | None = None, tied: Tensor | bool = True) -> list[str]:
+def saturation(
+    scores: Tensor, counts: Tensor | None = None, tied: Tensor | bool = True, *, by_name: bool = False
+) -> list[str]:
     """Return a warning for each end of the scores that many items share.
 
     Args:
         scores: scores, of any shape; distinct and descending with ``counts``.
         counts: number of items of each score.
         tied: whether another item of the same ranking has the score, in the shape of the scores; for all if True.
+        by_name: whether the names of documents order equal scores.
     """
     total = scores.numel() if counts is None else int(counts.sum())
     if not total or float(scores.max()) == float(scores.min()):
-        return [f"All {total:,} scores are equal: nothing is ranked."] if total > 1 else []
+        ranked = "only the names of the documents rank them" if by_name else "nothing is ranked"
+        has_ties = total > 1 and (tied if isinstance(tied, bool) else bool(tied.any()))
+        return [f"All {total:,} scores are equal: {ranked}."] if has_ties else []
     texts = []
     for name, end in (("highest", scores.max()), ("lowest", scores.min())):
         at_end = (scores == end) & tied

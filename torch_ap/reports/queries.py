@@ -261,7 +261,9 @@ def _warnings(metric: QueryAnalyses, table: _PerQuery) -> list[str]:
     repeats = (np.diff(scores[order]) == 0) & (np.diff(query[order]) == 0)
     tied = np.zeros(len(scores), np.bool_)
     tied[order] = np.append(repeats, False) | np.append(False, repeats)
-    return texts + cautions.saturation(torch.from_numpy(scores), tied=torch.from_numpy(tied))
+    return texts + cautions.saturation(
+        torch.from_numpy(scores), tied=torch.from_numpy(tied), by_name=run is not None and bool(run.order)
+    )
 
 
 def _group_sizes(scores: Tensor, queries: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ page.register("thresholds", (element, data) => {
   const threshold = create("output", {class: "threshold"});
   const copy = create("button", {type: "button", onclick: copyThreshold}, "Copy this threshold");
   const rules = data.rules.map((name, i) => create("button", {type: "button", onclick: () => move(ranking.best[i])}, name));
+  const missing = create("output", {});
   const results = create("div", {class: "results", tabindex: 0}), remark = create("p", {class: "remark"}), charts = create("div");
   const confusions = create("div", {class: "confusions", tabindex: 0}), MAX_CONFUSIONS = 10;
 
@@ -74,7 +75,11 @@ page.register("thresholds", (element, data) => {
     charts.replaceChildren();
     const others = ranking.others.filter(x => x.t.length), has = ranking.t.length > 0 && ranking.m > 0;
     for (const x of [slider, copy, ...rules]) x.disabled = !has;
-    rules.forEach((x, i) => { x.disabled = !has || ranking.best[i] < 0; });
+    rules.forEach((x, i) => {
+      x.disabled = !has || ranking.best[i] < 0;
+      x.title = has && x.disabled ? `No threshold has ${data.rules[i]}.` : "";
+    });
+    missing.textContent = rules.map(x => x.title).join(" ").trim();
     if (!has) {
       threshold.textContent = "no threshold: nothing positive is retrieved";
       results.replaceChildren();
@@ -119,7 +124,7 @@ page.register("thresholds", (element, data) => {
 
   element.querySelectorAll("figure, details").forEach(x => x.classList.add("printed"));
   const box = create("div", {class: "live"},
-    create("div", {class: "bar"}, ...(data.rankings.length > 1 ? [select] : []), ...rules, copy),
+    create("div", {class: "bar"}, ...(data.rankings.length > 1 ? [select] : []), ...rules, copy, missing),
     create("div", {class: "bar"}, slider, threshold), results, remark, confusions, charts);
   if (data.most) {
     box.append(create("p", {class: "remark"}, `At most ${data.most} thresholds of each curve are on this page, ` +
