@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch_ap.core.metric import state
+from torch_ap.core.metric.samples import SampleIds
+from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.metrics.images import ImageState
 from torch_ap.inference import metric
 
@@ -16,6 +18,16 @@ class DetectionMetric(ImageState):
     _shown_arguments: ClassVar[Sequence[str]] = ()  # in every `repr`; the others if they differ from their defaults
 
     summary = metric.summary
+
+    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
+        """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
+
+        The keys of ``preds`` and ``target`` are those of the function of this metric in ``torch_ap.functional``.
+
+        Raises:
+            ValueError: for invalid input, with image and key; the state does not change.
+        """
+        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     @property
     def _usual_settings(self) -> Mapping[str, Any]:

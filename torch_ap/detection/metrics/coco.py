@@ -25,6 +25,18 @@ from torch_ap.detection.rules.ultralytics import arguments_by_convention
 class CocoMetric(CocoAnalyses, DetectionMetric):
     """Abstract: a metric whose detections are matched, counted and averaged by COCO's rules."""
 
+    _argument_names = MappingProxyType(
+        {
+            "iou_types": "iou_type",
+            "thresholds": "iou_thresholds",
+            "levels": "rec_thresholds",
+            "limits": "max_detection_thresholds",
+            "areas": "area_ranges",
+            "own_iou": "iou",
+            "check_values": "validate_args",
+        }
+    )
+
     def __init__(self, settings: CocoSettings, report: Report, *, diagnose: bool, **kwargs: Any) -> None:
         checks.boolean("class_metrics", report.class_metrics)
         checks.boolean("extended_summary", report.extended_summary)
@@ -91,17 +103,6 @@ class MeanAveragePrecision(CocoMetric):
     """
 
     _shown_arguments = ("box_format", "iou_type", "average")
-    _argument_names = MappingProxyType(
-        {
-            "iou_types": "iou_type",
-            "thresholds": "iou_thresholds",
-            "levels": "rec_thresholds",
-            "limits": "max_detection_thresholds",
-            "areas": "area_ranges",
-            "own_iou": "iou",
-            "check_values": "validate_args",
-        }
-    )
     warn_on_many_detections: bool = True
 
     @renamed_keywords(area_as_given="use_given_area")

@@ -7,8 +7,6 @@ from typing import Any, Literal
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
 from torch_ap.core.base.options import AnyBoxFormat, IoUType, settings_from
-from torch_ap.core.metric.samples import SampleIds
-from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.matching.shapes import AreaRanges
 from torch_ap.detection.metrics.coco import CocoMetric
 from torch_ap.detection.rules.coco import Report
@@ -50,16 +48,7 @@ class LVISMeanAveragePrecision(CocoMetric):
     """
 
     _shown_arguments = ("box_format", "iou_type")
-    _argument_names = MappingProxyType(
-        {
-            "iou_types": "iou_type",
-            "thresholds": "iou_thresholds",
-            "levels": "rec_thresholds",
-            "limits": "max_detections",
-            "areas": "area_ranges",
-            "check_values": "validate_args",
-        }
-    )
+    _argument_names = MappingProxyType({**CocoMetric._argument_names, "limits": "max_detections"})
 
     @renamed_keywords(fixed="ap_fixed", area_as_given="use_given_area")
     def __init__(
@@ -85,16 +74,6 @@ class LVISMeanAveragePrecision(CocoMetric):
         report = Report(class_metrics, class_names=class_names)
         super().__init__(settings, report, diagnose=diagnose, **kwargs)
         self.max_detections, self.ap_fixed = settings.limits[0], ap_fixed
-
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
-        """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
-
-        Each target has ``neg_category_ids`` and ``not_exhaustive_category_ids``, and may have ``ignore``.
-
-        Raises:
-            ValueError: for invalid input, with image and key; the state does not change.
-        """
-        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     @property
     def _can_exchange(self) -> bool:

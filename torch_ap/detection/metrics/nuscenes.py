@@ -8,8 +8,6 @@ from typing import Any, ClassVar, TypeVar
 
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.deprecated import renamed_attributes, renamed_keywords
-from torch_ap.core.metric.samples import SampleIds
-from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.metrics import diagnosis, tables
 from torch_ap.detection.metrics.voc import VocMetric
 from torch_ap.detection.rules.nuscenes import DISTANCES, nuscenes_settings_of
@@ -85,14 +83,6 @@ class NuScenesMeanAveragePrecision(VocMetric):
         settings = nuscenes_settings_of(distances, validate_args=validate_args)
         super().__init__(settings, class_metrics, class_names, diagnose, **kwargs)
         self.distance_thresholds = distances
-
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
-        """Add images, or sweeps, with ``centers`` (N, 2); see :meth:`torch_ap.MeanAveragePrecision.update`.
-
-        Raises:
-            ValueError: for invalid input, with image and key; the state does not change.
-        """
-        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     curve = _rename_threshold(VocMetric.curve)
     per_class = renamed_keywords(batch="chunk_size")(_rename_threshold(tables.per_class))

@@ -8,13 +8,13 @@ from torch_ap.core.base.options import BoxFormat, GroupOf, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.hierarchy import Parents
 from torch_ap.detection.inputs.images import Images
-from torch_ap.detection.metrics import diagnosis, suspicious
+from torch_ap.detection.metrics.suspicious import ShapeAnalyses
 from torch_ap.detection.metrics.voc import VocMetric
 from torch_ap.detection.rules.open_images import OpenImagesSettings, open_images_settings_of
 
 
 @renamed_attributes(iou_threshold="iou_thresholds")
-class OpenImagesMeanAveragePrecision(VocMetric):
+class OpenImagesMeanAveragePrecision(ShapeAnalyses, VocMetric):
     """Open Images' mean AP; see :func:`torch_ap.functional.open_images_mean_average_precision`.
 
     Args:
@@ -48,11 +48,6 @@ class OpenImagesMeanAveragePrecision(VocMetric):
         _settings: OpenImagesSettings
     _shown_arguments = ("box_format", "iou_thresholds", "group_of")
     _converts_lists = False  # the hierarchy reads the images first
-
-    errors = diagnosis.errors
-    detections_table = diagnosis.detections_table
-    lrp = diagnosis.lrp
-    suspicious_labels = suspicious.suspicious_labels
 
     @renamed_keywords(iou_threshold="iou_thresholds")
     def __init__(

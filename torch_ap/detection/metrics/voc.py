@@ -14,10 +14,9 @@ from torch_ap.core.base.options import (
     VOCInterpolation,
     settings_from,
 )
-from torch_ap.core.metric.samples import SampleIds
-from torch_ap.detection.inputs.images import Images, OwnSimilarity
-from torch_ap.detection.metrics import diagnosis, suspicious
+from torch_ap.detection.inputs.images import OwnSimilarity
 from torch_ap.detection.metrics.base import DetectionMetric
+from torch_ap.detection.metrics.suspicious import ShapeAnalyses
 from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.rules.ultralytics import settings_by_convention
 from torch_ap.detection.rules.voc import VocSettings
@@ -40,7 +39,7 @@ class VocMetric(VocAnalyses, DetectionMetric):
 
 
 @renamed_attributes(iou_threshold="iou_thresholds")
-class VOCMeanAveragePrecision(VocMetric):
+class VOCMeanAveragePrecision(ShapeAnalyses, VocMetric):
     """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
 
     Args:
@@ -74,11 +73,6 @@ class VOCMeanAveragePrecision(VocMetric):
 
     _shown_arguments = ("box_format", "iou_thresholds", "interpolation")
 
-    errors = diagnosis.errors
-    detections_table = diagnosis.detections_table
-    lrp = diagnosis.lrp
-    suspicious_labels = suspicious.suspicious_labels
-
     @renamed_keywords(iou_threshold="iou_thresholds")
     def __init__(
         self,
@@ -104,16 +98,6 @@ class VOCMeanAveragePrecision(VocMetric):
             iou_thresholds = 0.5 if convention is None else list(settings.thresholds)
         self.box_format, self.iou_thresholds, self.iou_type = box_format, iou_thresholds, iou_type
         self.inclusive_pixels, self.strict, self.convention = settings.inclusive_pixels, strict, convention
-
-    def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
-        """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`. ``target`` may have ``difficult``.
-
-        With a ``convention`` it may have ``iscrowd`` too.
-
-        Raises:
-            ValueError: for invalid input, with image and key; the state does not change.
-        """
-        self._add(*self._inputs.validate(preds, target), sample_ids, groups)
 
     @property
     def _usual_settings(self) -> Mapping[str, Any]:
