@@ -131,11 +131,6 @@ def _masks(masks: Tensor) -> list[Any]:
     return list(codes)
 
 
-def _keypoints(keypoints: Tensor) -> list[Any]:
-    points: list[Any] = keypoints.flatten(1).tolist()
-    return points
-
-
 class _Shape(NamedTuple):
     """Shapes of a kind: their keys in predictions and in results, their form, and the function of their values."""
 
@@ -149,7 +144,7 @@ _SHAPES = {
     "bbox": _Shape("boxes", "bbox", ("N", 4), _boxes),
     "segm": _Shape("masks", "segmentation", ("N", 1, "H", "W"), _masks),
     "boundary": _Shape("masks", "segmentation", ("N", 1, "H", "W"), _masks),
-    "keypoints": _Shape("keypoints", "keypoints", ("N", "K", 3), _keypoints),
+    "keypoints": _Shape("keypoints", "keypoints", ("N", "K", 3), lambda points: points.flatten(1).tolist()),
 }
 
 

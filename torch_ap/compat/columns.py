@@ -20,6 +20,7 @@ from torch_ap.core.columns import literals
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.files import coco, entries
 from torch_ap.detection.files.entries import FIELDS, Entries, Field
+from torch_ap.detection.files.lvis import with_lists
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.rules.coco import distinct_labels
 from torch_ap.detection.rules.coco_numbers import CocoSettings
@@ -243,7 +244,7 @@ def columns_of(
     """
     sides: list[Any] = []
     for side in (detections, truths):
-        columns: dict[str, Any] = {"labels": torch.from_numpy(side.labels), "counts": torch.from_numpy(side.counts)}
+        columns: Any = {"labels": torch.from_numpy(side.labels), "counts": torch.from_numpy(side.counts)}
         if kind != "bbox" or side.flag:
             columns["area"] = side.numbers("area")
         columns |= {side.flag: side.flags(side.flag)} if side.flag else {"scores": side.numbers("score")}
@@ -251,32 +252,15 @@ def columns_of(
             columns["keypoints"] = _keypoints(side)
         if kind == "bbox" or (kind == "keypoints" and side.flag):
             columns["boxes"] = side.numbers("bbox", None if side.flag else _DETECTED_BOX)
-        sides.append(_split(columns, side, images) if kind in ("segm", "boundary") else columns)
-    for name, labels in (lists or {}).items():
-        if isinstance(sides[1], dict):
-            joined = list(itertools.chain.from_iterable(labels))
-            sides[1] |= {name: _int64(joined), f"{name}_counts": _int64(list(map(len, labels)))}
-        else:
-            sides[1] = [image | {name: _int64(ids)} for image, ids in zip(sides[1], labels, strict=True)]
-    return settings.inputs.validate(*sides, copy=False)[0]
-
-
-def _int64(values: Sequence[int]) -> Tensor:
-    return torch.tensor(values, dtype=torch.int64)
+        if kind in ("segm", "boundary"):
+            listed = side.plain_entries("segmentation", "image_id")
+            known = Entries.from_list([dict(image) for image in images], "images")
+            columns = coco.with_masks(columns, entries.decode(listed, columns["counts"], known))
+        sides.append(columns)
+    return settings.inputs.validate(sides[0], with_lists(sides[1], lists or {}), copy=False)[0]
 
 
 def _keypoints(side: Selection) -> Tensor:
     """Return (N, K, 3) keypoints; ``num_keypoints`` of ground truths must fit the labels."""
     listed = side.plain_entries("keypoints", "num_keypoints")
     return coco.true_keypoints(listed) if side.flag else listed.keypoints(entries.POINTS)
-
-
-def _split(columns: dict[str, Any], side: Selection, images: Sequence[Annotation]) -> list[dict[str, Any]]:
-    """Return a dict of columns for each image, with its masks."""
-    known = Entries.from_list([dict(image) for image in images], "images")
-    masks = entries.decode(side.plain_entries("segmentation", "image_id"), columns.pop("counts"), known)
-    ends = itertools.accumulate(side.counts.tolist(), initial=0)
-    return [
-        {key: column[start:end] for key, column in columns.items()} | {"masks": masks[image]}
-        for image, (start, end) in enumerate(itertools.pairwise(ends))
-    ]

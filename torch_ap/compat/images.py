@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching.precision_tables import SPACING
-from torch_ap.detection.rules.coco import all_pairs
+from torch_ap.detection.rules.coco import iou_matrices
 from torch_ap.detection.rules.coco_numbers import CocoNumbers
 
 
@@ -87,17 +86,11 @@ def _labels(numbers: CocoNumbers, params: Any) -> list[Any]:
 
 def ious_of_images(numbers: CocoNumbers, columns: Columns, params: Any) -> dict[tuple[Any, Any], Any]:
     """Return the (D, G) IoU of each image and category; an empty list without detections or ground truths."""
-    candidates, pairs, categories = all_pairs(numbers.settings, columns, params.iouType, micro=not params.useCats)
+    matrices = iou_matrices(numbers.settings, columns, params.iouType, micro=not params.useCats)
     labels = _labels(numbers, params)
     names = params.catIds if params.useCats else [-1]
     out: dict[tuple[Any, Any], Any] = {(image, label): [] for image in params.imgIds for label in names}
-    group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
-    distinct, counts = torch.unique_consecutive(candidates.group, return_counts=True)
-    width = dict(zip(distinct.tolist(), counts.tolist(), strict=True))
-    for number, part in zip(group.tolist(), torch.split(pairs.iou, sizes.tolist()), strict=True):
-        image, category = divmod(number, categories)
-        out[params.imgIds[image], labels[category]] = part.reshape(-1, width[number]).numpy()
-    return out
+    return out | {(params.imgIds[image], labels[place]): iou.numpy() for (image, place), iou in matrices.items()}
 
 
 def all_categories(numbers: CocoNumbers, params: Any, names: Sequence[str]) -> dict[str, Array]:

@@ -88,12 +88,7 @@ def box_iou(
         >>> box_iou(torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 0, 3, 2], [5, 5, 6, 6]]))
         tensor([[0.3333, 0.0000]], dtype=torch.float64)
     """
-    pair_iou = pair_iou_of(preds, target, box_format, iscrowd, inclusive_pixels)
-    d, g = upright.all_pairs(len(preds), len(target), preds.device)
-    out = torch.zeros(len(d), dtype=torch.float64, device=preds.device)
-    d, g, iou = pair_iou(d, g, 0.0)
-    out[d * max(len(target), 1) + g] = iou.to(out.dtype)
-    return out.reshape(len(preds), len(target))
+    return _all_similarities(pair_iou_of(preds, target, box_format, iscrowd, inclusive_pixels), preds, target)
 
 
 def match_coco(
@@ -443,9 +438,9 @@ def _validate(preds: Tensor, target: Tensor, width: int, rules: tuple[str, ...],
 
 
 def _all_similarities(similarity: PairIoU, preds: Tensor, target: Tensor) -> Tensor:
-    """Return the (D, G) similarities of all pairs."""
-    d, g = upright.all_pairs(len(preds), len(target), preds.device)
-    return similarity(d, g, 0.0)[2].reshape(len(preds), len(target))
+    """Return the (D, G) similarities of all pairs; 0 for pairs that the function leaves out."""
+    d, g, values = similarity(*upright.all_pairs(len(preds), len(target), preds.device), 0.0)
+    return values.new_zeros(len(preds), len(target)).index_put_((d, g), values)
 
 
 def ragged_box_iou(

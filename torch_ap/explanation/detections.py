@@ -12,7 +12,8 @@ from torch_ap.detection.inputs.images import Columns, Images, image_ids
 from torch_ap.detection.matching import assignment, candidate_pairs
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.rules.coco import classes_of, rank_images
-from torch_ap.detection.rules.ultralytics import THRESHOLDS, settings_by_convention
+from torch_ap.detection.rules.coco_numbers import THRESHOLDS
+from torch_ap.detection.rules.ultralytics import settings_by_convention
 from torch_ap.detection.rules.voc import ordered_matches
 from torch_ap.detection.shapes import boxes
 from torch_ap.detection.shapes.boxes import PairIoU

@@ -2,13 +2,9 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from torch_ap.plot import style
-from torch_ap.plot.style import COLORS, GREY
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from torch_ap.plot.style import COLORS, GREY, Axes
 
 _BAR = 0.6  # height of a bar; bars are 1 apart
 

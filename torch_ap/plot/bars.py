@@ -216,7 +216,7 @@ def _bar(curve: Curve, options: IntervalOptions | None, independent: bool) -> Ba
         independent: whether the items are independent, as required by intervals that resample items.
     """
     value, chance = float(curve.average_precision), float(curve.chance_level)
-    ranking, interpolation = vertices.ranking_of(curve), curve.interpolation
+    ranking, interpolation = curve._ranking(), curve.interpolation
     tied = not tie_rule(curve.ties).is_threshold and bool((ranking.items > 1).any())
     has_interval = interpolation is None or (independent and not vertices.is_straight(curve))
     if (

@@ -11,7 +11,6 @@ from torch_ap.core.measures.average_precision import places_within
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import segments
-from torch_ap.core.ranking.builders import from_bins
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
@@ -99,12 +98,6 @@ def levels(curve: Curve) -> Line | None:
     return Line(array(recall[order]), array(precision[0, order]))
 
 
-def ranking_of(curve: Curve) -> HitCurve:
-    """Return the ranking with an entry for each tie group that contains a hit."""
-    hits, items = (torch.diff(x, prepend=x.new_zeros(1))[None] for x in (curve.hits, curve.items))
-    return from_bins(hits, items, n=curve.n[None], m=curve.m[None])
-
-
 def is_straight(curve: Curve) -> bool:
     """Return whether average precision is the area under a line from threshold to threshold, not under steps."""
     return Convention(interpolation=curve.interpolation).is_line_area
@@ -152,7 +145,7 @@ def _terms(curve: Curve) -> tuple[Tensor, Tensor]:
 
 def _with_tie_order(curve: Curve) -> HitCurve:
     """Return the ranking, split into single hits if ``ties`` orders them."""
-    ranking = ranking_of(curve)
+    ranking = curve._ranking()
     return interpolation.order_ties(ranking, curve.ties) if tie_rule(curve.ties).is_ordered else ranking
 
 

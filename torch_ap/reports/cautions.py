@@ -8,7 +8,6 @@ from torch import Tensor
 
 from torch_ap.core.measures.convention import Convention
 from torch_ap.curves import Curve
-from torch_ap.plot.vertices import ranking_of
 from torch_ap.reports.content import Headline
 
 _FEW_POSITIVES = 10
@@ -22,7 +21,7 @@ _MAX_NAMES = 5
 def mean_range(curves: Sequence[Curve]) -> tuple[float, float]:
     """Return the mean AP with positives last and with positives first among equal scores."""
     low, high = (
-        torch.cat([Convention(x.top_k, x.denominator, x.interpolation, ties)(ranking_of(x)) for x in curves])
+        torch.cat([Convention(x.top_k, x.denominator, x.interpolation, ties)(x._ranking()) for x in curves])
         for ties in ("pessimistic", "optimistic")
     )
     return float(low.double().nanmean()), float(high.double().nanmean())

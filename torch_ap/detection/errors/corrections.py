@@ -60,7 +60,7 @@ def corrected_average_precision(
     before = RankedOutcomes(at, hit, hit | miss)
     m = matches.relevant[0]
     every = torch.arange(size, device=m.device)
-    ap = before.average_precision(every, m, _no_changes(every))
+    ap = before.average_precision(every, m, no_changes(every))
 
     truth_category = _values_by_row(matches.truth_category, at)
     old = pick_or(truth_category, corrections.truth)
@@ -111,7 +111,8 @@ class Changes:
         return Changes(ranking, self.place[rows], self.hit[rows], self.counted[rows])
 
 
-def _no_changes(like: Tensor) -> Changes:
+def no_changes(like: Tensor) -> Changes:
+    """Return no changes, on the device of an int64 tensor."""
     flags = like[:0].bool()
     return Changes(like[:0], like[:0], flags, flags)
 

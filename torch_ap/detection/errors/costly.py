@@ -5,10 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_ap.core.ranking import segments
+from torch_ap.core.base import arrays
+from torch_ap.core.base.arrays import native
 from torch_ap.detection.errors import outcomes
-from torch_ap.detection.errors.corrections import Changes, RankedOutcomes
+from torch_ap.detection.errors.corrections import Changes, RankedOutcomes, no_changes
 from torch_ap.detection.errors.outcomes import Outcomes
+from torch_ap.detection.matching.candidate_pairs import places_in_runs
 
 
 class CostlyErrors(NamedTuple):
@@ -39,37 +41,29 @@ def costliest_errors(detections: Outcomes, limit: int) -> dict[str, CostlyErrors
     hit, miss = at.matches.flags(0, at.threshold_index)
     before, m = RankedOutcomes(at, hit, hit | miss), at.matches.relevant[0]
     every = torch.arange(len(m), device=m.device)
-    nothing = every[:0], every[:0], hit[:0], hit[:0]
-    ap = before.average_precision(every, m, Changes(*nothing))
+    ap = before.average_precision(every, m, no_changes(every))
     classes = int((~ap.isnan()).sum())
 
-    def costs(category: Tensor, m: Tensor, changes: Changes) -> Tensor:
-        after, own = before.average_precision(category, m, changes), ap[category]
-        number = classes - (~own.isnan()).long() + (~after.isnan()).long()  # a class can lose its last ground truth
-        return (ap.nansum() - own.nan_to_num() + after.nan_to_num()) / number - ap.nanmean()
-
-    found = {}
-    for kind in range(outcomes.CLASSIFICATION, outcomes.IGNORED):
-        place = (detections.outcome == kind).nonzero().squeeze(1)
-        count, place = len(place), place[_first_of_runs(ranked.category[place], limit)]
-        flags = torch.zeros_like(place, dtype=torch.bool)
+    def costliest(flags: Tensor, category: Tensor, rows: Tensor, *, missed: bool) -> CostlyErrors:
+        """Return the costliest of the errors with flags, from the category and the row of each detection or truth."""
+        place = flags.nonzero().squeeze(1)
+        total, place = len(place), place[category[place].argsort(stable=True)]
+        place = place[arrays.tensor(places_in_runs(native(category[place]))) < limit]
+        category = category[place]
+        removed = torch.zeros_like(place, dtype=torch.bool)
         number = torch.arange(len(place), device=place.device)
-        category = ranked.category[place]
-        cost = costs(category, m[category], Changes(number, place, flags, flags))
+        changes = no_changes(place) if missed else Changes(number, place, removed, removed)
+        after, own = before.average_precision(category, m[category] - missed, changes), ap[category]
+        size = classes - (~own.isnan()).long() + (~after.isnan()).long()  # a class can lose its last ground truth
+        cost = (ap.nansum() - own.nan_to_num() + after.nan_to_num()) / size - ap.nanmean()
         best = cost.argsort(descending=True, stable=True)[:limit]
-        found[outcomes.DETECTION_KINDS[kind]] = CostlyErrors(ranked.rows[place[best]], cost[best], count)
-    row = detections.missed.nonzero().squeeze(1)
-    by_class = detections.truth_category[row].argsort(stable=True)
-    count, row = len(row), row[by_class]
-    row = row[_first_of_runs(detections.truth_category[row], limit)]
-    category = detections.truth_category[row]
-    cost = costs(category, m[category] - 1, Changes(*nothing))
-    best = cost.argsort(descending=True, stable=True)[:limit]
-    return found | {"missed": CostlyErrors(row[best], cost[best], count)}
+        return CostlyErrors(rows[place[best]], cost[best], total)
 
-
-def _first_of_runs(values: Tensor, limit: int) -> Tensor:
-    """Return which of the sorted values are among the first ``limit`` of their run, (N,) bool."""
-    starts = segments.run_starts(values)
-    offsets = torch.cat([starts, starts.new_tensor([len(values)])])
-    return torch.arange(len(values), device=values.device) - starts[segments.ids(offsets)] < limit
+    found = {
+        outcomes.DETECTION_KINDS[kind]: costliest(
+            detections.outcome == kind, ranked.category, ranked.rows, missed=False
+        )
+        for kind in range(outcomes.CLASSIFICATION, outcomes.IGNORED)
+    }
+    truths = torch.arange(len(detections.missed), device=m.device)
+    return found | {"missed": costliest(detections.missed, detections.truth_category, truths, missed=True)}

@@ -192,9 +192,8 @@ def read_results(data: CocoAnnotations, results: Any) -> CocoData:
         codes = entries.decode(detections, counts, data.entries)
         entries.check_sizes(path, codes, data.codes, data.entries)
         preds["area"] = _areas_of_results(listed, detections, mask_areas(codes))
-        sides = ((preds, codes), (target, data.codes))
-        lists = [[x | {"masks": y} for x, y in zip(_split(side), z, strict=True)] for side, z in sides]
-        return CocoData(lists[0], lists[1], data.images, data.class_names, sizes)
+        sides = with_masks(preds, codes), with_masks(target, data.codes)
+        return CocoData(*sides, data.images, data.class_names, sizes)
     if not has_boxes:
         count = target["keypoints"].shape[1] if len(target["keypoints"]) else None
         preds["keypoints"] = detections.keypoints(entries.POINTS, count)
@@ -380,6 +379,11 @@ def _split(images: Images) -> ImageList:
     counts = images["counts"].tolist()
     columns = {key: torch.split(column, counts) for key, column in images.items() if key != "counts"}
     return [{key: values[image] for key, values in columns.items()} for image in range(len(counts))]
+
+
+def with_masks(images: Images, masks: Sequence[Any]) -> ImageList:
+    """Return packed images as a list of dicts, with the masks of each image."""
+    return [image | {"masks": x} for image, x in zip(_split(images), masks, strict=True)]
 
 
 def write_files(

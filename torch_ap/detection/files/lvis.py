@@ -1,6 +1,6 @@
 """LVIS's JSON files: COCO's form, whose images list the categories that annotators searched in them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ from torch_ap.core.base import checks
 from torch_ap.detection.files import coco, entries
 from torch_ap.detection.files.coco import CocoAnnotations, CocoData, Parts
 from torch_ap.detection.inputs.federated import KEYS, NEGATIVE, NOT_EXHAUSTIVE
+from torch_ap.detection.inputs.images import Images
 from torch_ap.detection.rules.lvis import Frequency
 
 KINDS = ("bbox", "segm", "boundary")
@@ -95,14 +96,16 @@ def read_annotations(annotations: Any, iou_type: str = "bbox") -> LvisAnnotation
 def read_results(data: LvisAnnotations, results: Any) -> LvisData:
     """Read the results of a detector on a data set; returns and errors as in :func:`read_lvis`."""
     read = coco.read_results(data.coco, results)
-    target = read.target
-    if isinstance(target, dict):
-        target = target | {key: _tensor([*chain(*ids)]) for key, ids in data.lists.items()}
-        target |= {f"{key}_counts": _tensor([len(x) for x in ids]) for key, ids in data.lists.items()}
-    else:
-        rows = zip(target, *data.lists.values(), strict=True)
-        target = [{**image, **dict(zip(data.lists, map(_tensor, ids), strict=True))} for image, *ids in rows]
-    return LvisData(**vars(replace(read, target=target)), frequencies=data.frequencies)
+    return LvisData(**vars(replace(read, target=with_lists(read.target, data.lists))), frequencies=data.frequencies)
+
+
+def with_lists(target: Images, lists: Mapping[str, Sequence[Sequence[int]]]) -> Images:
+    """Return images, packed or in a list, with the lists of categories of each image."""
+    if isinstance(target, Mapping):
+        counts = {f"{key}_counts": _tensor(list(map(len, ids))) for key, ids in lists.items()}
+        return {**target, **{key: _tensor([*chain(*ids)]) for key, ids in lists.items()}, **counts}
+    rows = zip(target, *lists.values(), strict=True)
+    return [{**image, **dict(zip(lists, map(_tensor, ids), strict=True))} for image, *ids in rows]
 
 
 def has_fields(images: entries.Entries) -> bool:

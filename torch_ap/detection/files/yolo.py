@@ -50,8 +50,12 @@ def image_sizes(source: Folder) -> dict[str, Size]:
         OSError: if it cannot be read.
         ValueError: naming file and line, for an invalid header or line, or a name of two images.
     """
+    if isinstance(source, Mapping):
+        sizes = _sizes_in_mapping(source)
+    else:
+        sizes = _sizes_in_folder(Path(source)) if Path(source).is_dir() else _sizes_in_text(Path(source))
     out: dict[str, Size] = {}
-    for where, name, size in _sizes_in(source):
+    for where, name, size in sizes:
         if name in out:
             raise ValueError(f"{where}: image {short_repr(name)} must occur once, but occurs again")
         out[name] = size
@@ -77,14 +81,6 @@ def image_size(path: str | Path) -> Size:
     if min(size) < 1:
         raise ValueError(f"{path}: must be a PNG or JPEG image with a whole header; give a file of sizes otherwise")
     return size
-
-
-def _sizes_in(source: Folder) -> Iterator[tuple[str, str, Size]]:
-    """Return location, name and size of each image."""
-    if isinstance(source, Mapping):
-        return _sizes_in_mapping(source)
-    path = Path(source)
-    return _sizes_in_folder(path) if path.is_dir() else _sizes_in_text(path)
 
 
 def _sizes_in_mapping(sizes: Mapping[str, Any]) -> Iterator[tuple[str, str, Size]]:

@@ -21,6 +21,7 @@ from torch_ap.core.base.arrays import native
 from torch_ap.core.base.messages import raise_invalid, warn_caller
 from torch_ap.core.base.untraced import plain_result, with_plain_tensors
 from torch_ap.detection.inputs import masks, rules
+from torch_ap.detection.inputs.rules import FLAGS, LISTS
 
 Columns: TypeAlias = dict[str, Tensor]
 OwnSimilarity: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Tensor]
@@ -28,8 +29,6 @@ Kind: TypeAlias = str | OwnSimilarity  # an ``iou_type``
 Images: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 SIDES = {"preds": "detection", "target": "ground_truth"}
-FLAGS = ("iscrowd", "difficult", "ignore", "group_of")
-LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _RULES_OF_KEY = {
     "iscrowd": "COCO's and KITTI's",
     "difficult": "VOC's, Open Images' and KITTI's",

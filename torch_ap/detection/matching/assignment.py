@@ -170,7 +170,7 @@ def greedy(pairs: Pairs, group: Tensor, skipped: Tensor, crowd: Tensor, criteria
     """
     matched = pairs.truth.new_zeros((criteria.word_count, len(pairs.truth)))
     for part in _parts(native(group), native(pairs.truth)):
-        _assign(Pairs(*(column[part] for column in pairs)), group, skipped, crowd, criteria, matched[:, part])
+        _assign(pairs.select(part), group, skipped, crowd, criteria, matched[:, part])
     return matched
 
 
@@ -393,7 +393,7 @@ def best_pairs(pairs: Pairs) -> Pairs:
     detection = segments.ids(offsets)
     hits = (pairs.iou == best[detection]).nonzero().squeeze(1)
     chosen = hits[segments.run_starts(detection[hits])]
-    return Pairs(pairs.detection[chosen], pairs.truth[chosen], pairs.iou[chosen])
+    return pairs.select(chosen)
 
 
 def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Pairs, Tensor]:
@@ -409,14 +409,21 @@ def argmax(pairs: Pairs, thresholds: Tensor, *, strict: bool) -> tuple[Pairs, Te
         truth is already matched, -1 if its IoU is too low.
     """
     best = best_pairs(pairs)
-    truth = best.truth
     over = best.iou > thresholds[:, None] if strict else best.iou >= thresholds[:, None]
+    return best, torch.where(over, first_of_truths(over, best.truth).to(torch.int8), -1)
+
+
+def first_of_truths(passed: Tensor, truth: Tensor) -> Tensor:
+    """Return which of the passed pairs are the first ones of their ground truths.
+
+    Args:
+        passed: (T, P) bool.
+        truth: (P,) int64, the ground truth of each pair.
+    """
     by_truth = torch.argsort(truth, stable=True)
-    passed = over[:, by_truth].to(torch.int32)
-    start = segments.run_starts(truth[by_truth])
-    length = start.diff(append=start.new_tensor([len(truth)]))
-    before = passed.cumsum(1) - passed
-    before -= before[:, segments.repeat(start, length)]
-    state = torch.empty_like(over, dtype=torch.int8)
-    state[:, by_truth] = torch.where(passed == 0, -1, (before == 0).to(torch.int8)).to(torch.int8)
-    return best, state
+    ordered = passed[:, by_truth]
+    before = ordered.cumsum(1, dtype=torch.int32) - ordered.to(torch.int32)
+    before -= before[:, segments.repeat(*map(arrays.tensor, segments.runs(native(truth[by_truth]))))]
+    first = torch.empty_like(passed)
+    first[:, by_truth] = ordered & (before == 0)
+    return first

@@ -74,6 +74,10 @@ class Pairs(NamedTuple):
     truth: Tensor
     iou: Tensor
 
+    def select(self, index: Any) -> "Pairs":
+        """Return the pairs at indices, in a slice or with flags."""
+        return Pairs(*(column[index] for column in self))
+
 
 def rank(
     scores: Tensor, category: Tensor, image: Tensor, *, categories: int, images: int, most: int | None = None
@@ -185,7 +189,7 @@ def _pairs_of_spans(fewer: Candidates, by_start: Tensor, pair_iou: Spanned, leas
     pairs = _join_chunks((pair_iou(detection, by_start[truth], least) for detection, truth in _chunks(fewer)), fewer)
     total = len(by_start)
     ordered = order.stable_argsort(pairs.detection * total + pairs.truth, len(fewer.first) * total)
-    return Pairs(*(column[ordered] for column in pairs))
+    return pairs.select(ordered)
 
 
 def _block_pairs(

@@ -82,11 +82,6 @@ def _rotated_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
     return (RowColumn("boxes", (8 if corners else 5,), rules, rules, warning=remark),)
 
 
-def _rotated_similarity(compared: Compared) -> PairIoU:
-    """Return the IoU of rotated boxes."""
-    return rotated.coco_pairs(*compared.sides("boxes"), compared.options.box_format, compared.crowd)
-
-
 def _interval_similarity(compared: Compared) -> PairIoU:
     """Return the IoU of intervals."""
     detected, true = (segments.as_float64(side) for side in compared.sides("intervals"))
@@ -204,10 +199,6 @@ def _matrix_similarity(compared: Compared) -> PairIoU:
     return overlapping
 
 
-def _own_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
-    return (RowColumn("boxes", (settings.box_width,), ("boxes",), ("boxes",)),)
-
-
 def _own_similarity(compared: Compared) -> PairIoU:
     """Return the similarity from the user's function of pairs of boxes."""
     own = compared.options.own_iou
@@ -249,7 +240,7 @@ GEOMETRIES: dict[str, Geometry] = {
         alone=True,
     ),
     "rotated": Geometry(
-        _rotated_similarity,
+        lambda compared: rotated.coco_pairs(*compared.sides("boxes"), compared.options.box_format, compared.crowd),
         lambda settings, columns, side: rotated.area(columns[f"{side}_boxes"], settings.box_format),
         _rotated_rows,
         formats=rotated.FORMATS,
@@ -271,7 +262,11 @@ GEOMETRIES: dict[str, Geometry] = {
     ),
     "precomputed": Geometry(_matrix_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
     "function": Geometry(_matrix_similarity, pairs=True, area_ranges=ANY_AREA, formats=("xyxy",)),
-    "pairs of boxes": Geometry(_own_similarity, rows=_own_rows, area_ranges=ANY_AREA),
+    "pairs of boxes": Geometry(
+        _own_similarity,
+        rows=lambda settings: (RowColumn("boxes", (settings.box_width,), ("boxes",), ("boxes",)),),
+        area_ranges=ANY_AREA,
+    ),
 }
 
 

@@ -10,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import tensors
 from torch_ap.core.base.class_names import unique_label_names
 from torch_ap.core.base.untraced import disable_tracing_of_methods
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.metric import samples
 from torch_ap.core.metric.evaluation import Evaluation
 from torch_ap.core.metric.samples import SampleIds
+from torch_ap.detection.functions import validate_images
 from torch_ap.detection.inference.rankings import ranked_images
-from torch_ap.detection.inputs import rules
 from torch_ap.detection.inputs.images import Columns, Images
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import ShapeSettings
@@ -92,10 +91,7 @@ class EvaluatedImages(Evaluation, DetectionAnalyses):
     def __init__(
         self, settings: ShapeSettings, preds: Images, target: Images, groups: SampleIds = None, source: str = ""
     ) -> None:
-        columns, broken = settings.inputs.validate(preds, target, copy=False)
-        tensors.raise_first(rules.VALUE_RULES, broken)
-        if settings.inputs.needs_more_rows(columns) or not columns["detection_labels"].is_cpu:
-            settings.inputs.warn_about_rows(columns)
+        columns = validate_images(settings, preds, target)
         counts = columns["detections_per_image"]
         self._settings, self._images, self.device, self._source = settings, columns, counts.device, source
         self._groups = samples.validate_ids(samples.GROUPS, groups, counts.shape, counts.device, "image")

@@ -1,6 +1,6 @@
 """Comparison of all of COCO's numbers of two detectors, by resamples of the images, or over groups of images."""
 
-from dataclasses import dataclass
+from collections import defaultdict
 from typing import Any
 
 import torch
@@ -9,27 +9,10 @@ from torch import Tensor
 from torch_ap.detection.inference.comparison import compare_numbers
 from torch_ap.detection.inference.rankings import ResampledRankings, ranked_images
 from torch_ap.detection.inference.resampled import Statistic
-from torch_ap.detection.rules.coco_numbers import CocoNumbers
+from torch_ap.detection.rules.coco_numbers import CocoNumbers, Number
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Comparison
 from torch_ap.inference.resampling import Resampling
-
-
-@dataclass(frozen=True, eq=False)
-class _Number:
-    """One of COCO's numbers: a mean over IoU thresholds and classes.
-
-    Attributes:
-        name: its name, as in ``compute()``.
-        is_recall: whether it is a recall; else an AP.
-        threshold: index of its IoU threshold; None for all.
-        labels: labels of its classes; None for all.
-    """
-
-    name: str
-    is_recall: bool
-    threshold: int | None = None
-    labels: Tensor | None = None
 
 
 def compare_coco_numbers(
@@ -59,26 +42,16 @@ def compare_coco_numbers(
     return compared
 
 
-def _numbers(coco: CocoNumbers) -> dict[tuple[int, int], list[_Number]]:
-    """Return the numbers of ``CocoNumbers.summary``, by the indices of their area range and limit on detections."""
-    settings = coco.settings
-    last = len(settings.limits) - 1
-    numbers = [_Number("map", is_recall=False)]
-    for name, iou in (("map_50", 0.5), ("map_75", 0.75)):
-        if (place := coco.threshold(iou)) is not None:
-            numbers.append(_Number(name, False, place))
-    numbers += [_Number(f"map_{name}", False, labels=labels) for name, labels in settings.groups.items()]
-    for iou in settings.recall_at:
-        if (place := coco.threshold(iou)) is not None:
-            numbers.append(_Number(f"mar_iou_{100 * iou:.0f}", True, place))
-    numbers.append(_Number(f"mar_{settings.limits[-1]}", True))
-    found = {(0, last): numbers}
-    for area, name in list(enumerate(settings.areas))[1:]:
-        found[area, last] = [_Number(f"map_{name}", False), _Number(f"mar_{name}", True)]
-    return found | {(0, limit): [_Number(f"mar_{settings.limits[limit]}", True)] for limit in range(last)}
+def _numbers(coco: CocoNumbers) -> dict[tuple[int, int], list[Number]]:
+    """Return the numbers whose IoU thresholds are known, by the indices of their area range and limit on detections."""
+    found: dict[tuple[int, int], list[Number]] = defaultdict(list)
+    for number in coco.settings.numbers:
+        if number.iou is None or coco.threshold(number.iou) is not None:
+            found[number.area, number.limit].append(number)
+    return found
 
 
-def _statistic(numbers: list[_Number], coco: CocoNumbers) -> Statistic:
+def _statistic(numbers: list[Number], coco: CocoNumbers) -> Statistic:
     """Return the function of rankings and (b, U) weights of images that returns the (b, R) numbers."""
     has_precision = not all(x.is_recall for x in numbers)
 
@@ -89,10 +62,8 @@ def _statistic(numbers: list[_Number], coco: CocoNumbers) -> Statistic:
         means = []
         for number in numbers:
             values = recall if number.is_recall else precision
-            values = values if number.threshold is None else values[:, [number.threshold]]
-            if number.labels is not None:
-                inside = torch.isin(coco.labels, number.labels.to(coco.labels.device)).nonzero()[:, 0]
-                values = values[:, :, inside]
+            values = values if number.iou is None else values[:, [coco.threshold(number.iou)]]
+            values = values if number.labels is None else values[:, :, coco.is_among(number.labels).nonzero()[:, 0]]
             means.append(values.flatten(1).nanmean(1))
         return torch.stack(means, 1)
 

@@ -15,7 +15,7 @@ from torch_ap.core.base.class_names import ClassNames, check_names, unique_label
 from torch_ap.core.ranking import order, segments
 from torch_ap.detection.inputs.images import Columns, Kind, image_ids, label_flags
 from torch_ap.detection.matching import assignment, candidate_pairs, few_boxes, stored
-from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs
+from torch_ap.detection.matching.candidate_pairs import Candidates
 from torch_ap.detection.matching.matched import Matches, Partners, Shares
 from torch_ap.detection.rules.coco_numbers import Classes, CocoNumbers, CocoSettings, Objects
 from torch_ap.detection.shapes.boxes import PairIoU
@@ -100,16 +100,20 @@ def _match_few_boxes(settings: CocoSettings, columns: Columns, *, micro: bool) -
     return few_boxes.match(columns, settings.box_format, areas, criteria, most, **options)
 
 
-def all_pairs(
-    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool = False
-) -> tuple[Candidates, Pairs, int]:
-    """Return the candidates, all pairs within groups with any IoU, and the number of categories."""
+def iou_matrices(
+    settings: CocoSettings, columns: Columns, iou_type: Kind, *, micro: bool
+) -> dict[tuple[int, int], Tensor]:
+    """Return the (D, G) float64 IoU of each image and category with pairs, detections by descending score."""
     classes, most = classes_of(columns), settings.limits[-1]
     objects = settings.objects(columns, iou_type, classes)
     ranked, candidates, categories = rank_images(columns, classes, micro=micro, most=most, rows=objects.rows)
     crowd = objects.crowd[candidates.truths]
     pair_iou = settings.similarity(columns, iou_type, ranked.rows[candidates.ranked], candidates.truths, crowd)
-    return candidates, candidate_pairs.overlapping(candidates, pair_iou, 0.0), categories
+    pairs = candidate_pairs.overlapping(candidates, pair_iou, 0.0)
+    group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
+    widths, matrices = Counter(candidates.group.tolist()), torch.split(pairs.iou, sizes.tolist())
+    rows = zip(group.tolist(), matrices, strict=True)
+    return {divmod(number, categories): iou.reshape(-1, widths[number]) for number, iou in rows}
 
 
 def rank_images(
@@ -275,12 +279,8 @@ def _ious(settings: CocoSettings, columns: Columns, iou_type: Kind, micro: bool)
 
     If an image has no detections or no ground truths of a class, the entry is an empty list, as in pycocotools.
     """
-    candidates, pairs, categories = all_pairs(settings, columns, iou_type, micro=micro)
+    matrices = iou_matrices(settings, columns, iou_type, micro=micro)
     labels = [0] if micro else classes_of(columns)[0].tolist()
-    images = len(columns["detections_per_image"])
-    out: dict[tuple[int, int], Any] = {(image, label): [] for image in range(images) for label in labels}
-    group, sizes = torch.unique_consecutive(candidates.group[pairs.truth], return_counts=True)
-    widths = Counter(candidates.group.tolist())
-    for number, iou in zip(group.tolist(), torch.split(pairs.iou.to(torch.float32), sizes.tolist()), strict=True):
-        out[number // categories, labels[number % categories]] = iou.reshape(-1, widths[number])
-    return out
+    images = range(len(columns["detections_per_image"]))
+    out: dict[tuple[int, int], Any] = {(image, label): [] for image in images for label in labels}
+    return out | {(image, labels[place]): iou.to(torch.float32) for (image, place), iou in matrices.items()}

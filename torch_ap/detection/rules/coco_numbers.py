@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -27,8 +27,28 @@ Result = TypeVar("Result")
 Classes: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """(K,) labels, and the index into them of each detection and of each ground truth."""
 
-_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())  # bit-identical to pycocotools, as the levels
+THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())  # bit-identical to pycocotools, as the levels
 _LEVELS = tuple(np.linspace(0, 1, 101).tolist())
+
+
+class Number(NamedTuple):
+    """One of COCO's numbers: a mean over IoU thresholds and classes.
+
+    Attributes:
+        name: its name, as in ``compute()``.
+        is_recall: whether it is a recall; else an AP.
+        area: index of its area range.
+        limit: index of its limit on detections.
+        iou: its IoU threshold; None for all.
+        labels: labels of its classes; None for all.
+    """
+
+    name: str
+    is_recall: bool
+    area: int
+    limit: int
+    iou: float | None = None
+    labels: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,6 +118,20 @@ class CocoSettings(ShapeSettings):
         """The IoU thresholds whose recall is reported in addition to the mean."""
         return self.geometries[0].recall_at
 
+    @cached_property
+    def numbers(self) -> list["Number"]:
+        """The numbers of :meth:`CocoNumbers.summary`; precision first, whose tables or curves contain the recall."""
+        last, sizes = len(self.limits) - 1, list(enumerate(self.areas))[1:]
+        return [
+            Number("map", False, 0, last),
+            *(Number(f"map_{100 * iou:.0f}", False, 0, last, iou) for iou in (0.5, 0.75)),
+            *(Number(f"map_{name}", False, area, last) for area, name in sizes),
+            *(Number(f"map_{name}", False, 0, last, labels=labels) for name, labels in self.groups.items()),
+            *(Number(f"mar_{most}", True, 0, limit) for limit, most in enumerate(self.limits)),
+            *(Number(f"mar_iou_{100 * iou:.0f}", True, 0, last, iou) for iou in self.recall_at),
+            *(Number(f"mar_{name}", True, area, last) for area, name in sizes),
+        ]
+
     def criteria(self, device: torch.device) -> assignment.Criteria:
         """Return the thresholds and area ranges as criteria, on a device."""
         return assignment.criteria_of(self.thresholds, len(self.areas), device)
@@ -120,7 +154,7 @@ def input_options(settings: ShapeSettings) -> dict[str, Any]:
 
 
 def thresholds_of(
-    values: Any, name: str = "iou_thresholds", default: tuple[float, ...] = _THRESHOLDS
+    values: Any, name: str = "iou_thresholds", default: tuple[float, ...] = THRESHOLDS
 ) -> tuple[float, ...]:
     """Return validated thresholds in [0, 1] as floats; None means the default."""
     if values is None:
@@ -347,11 +381,21 @@ class CocoNumbers:
 
     def mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor:
         """Return the mean precision over thresholds (or one), levels and categories: 0-d float64, -1 if undefined."""
-        mean = self._mean_precision(area, threshold)
+        mean = self._mean_of(Number("map", False, area, self._last, threshold))
         return mean if isinstance(mean, Tensor) else torch.tensor(mean, dtype=torch.float64, device="cpu")
 
-    def _mean_precision(self, area: int = 0, threshold: float | None = None) -> Tensor | float:
-        return self._mean(self._select_threshold(self._precision_values(area), threshold), area)
+    def _mean_of(self, number: Number) -> Tensor | float:
+        """Return the value of a number, -1 if it is undefined."""
+        area, labels = number.area, number.labels
+        values = self._recall_values(area, number.limit) if number.is_recall else self._precision_values(area)
+        if number.iou is not None:
+            index = self.threshold(number.iou)
+            values = values[:0] if index is None else values[index]
+        return self._mean(values, area, None if labels is None else self.is_among(labels))
+
+    def is_among(self, labels: Tensor) -> Tensor:
+        """Return which categories have one of these labels, (K,) bool."""
+        return torch.isin(self.labels, labels.to(self.labels.device))
 
     def _mean(self, values: Tensor, area: int, inside: Tensor | None = None) -> Tensor | float:
         """Return the mean of values of (..., K), or of (..., K') categories with ground truths.
@@ -418,39 +462,11 @@ class CocoNumbers:
         places = arrays.take(native(self.matches.ranked.place), native(self.matches.at))
         return int(places.max()) if len(places) else -1
 
-    def _group_precision(self, labels: Tensor) -> Tensor | float:
-        """Return the mean precision of the categories with these labels: 0-d float64, -1 if there are none."""
-        inside = torch.isin(self.labels, labels.to(self.labels.device))
-        return self._mean(self._precision_values(0), 0, inside)
-
-    def _select_threshold(self, values: Tensor, threshold: float | None) -> Tensor:
-        """Return the (T, ...) values of one IoU threshold, empty if it is unknown; all values for None."""
-        if threshold is None:
-            return values
-        index = self.threshold(threshold)
-        return values[:0] if index is None else values[index]
-
-    def _mean_recall(self, area: int = 0, limit: int | None = None, threshold: float | None = None) -> Tensor | float:
-        """Return the mean recall over thresholds (or one) and categories, -1 if undefined."""
-        recall = self._recall_values(area, self._last if limit is None else limit)
-        return self._mean(self._select_threshold(recall, threshold), area)
-
     def summary(self, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """Return COCO's numbers by torchmetrics' names."""
-        names = list(self.settings.areas)
-        ranges = list(enumerate(names))[1:]
         if self.settings.by_levels:
-            self.tables(range(len(names)), self._last)
-        # precision first: its tables or curves already contain the recall
-        numbers = {"map": self._mean_precision(), "map_50": self._mean_precision(0, 0.5)}
-        numbers["map_75"] = self._mean_precision(0, 0.75)
-        numbers |= {f"map_{name}": self._mean_precision(area) for area, name in ranges}
-        numbers |= {f"map_{name}": self._group_precision(labels) for name, labels in self.settings.groups.items()}
-        for limit, most in enumerate(self.settings.limits):
-            numbers[f"mar_{most}"] = self._mean_recall(0, limit)
-        for threshold in self.settings.recall_at:
-            numbers[f"mar_iou_{100 * threshold:.0f}"] = self._mean_recall(threshold=threshold)
-        numbers |= {f"mar_{name}": self._mean_recall(area) for area, name in ranges}
+            self.tables(range(len(self.settings.areas)), self._last)
+        numbers = {number.name: self._mean_of(number) for number in self.settings.numbers}
         if any(isinstance(value, Tensor) for value in numbers.values()):
             return {name: torch.as_tensor(value).to(dtype) for name, value in numbers.items()}
         values = torch.from_numpy(np.array(list(numbers.values()))).to(dtype)

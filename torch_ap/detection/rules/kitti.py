@@ -74,15 +74,10 @@ class KittiSettings(ShapeSettings):
             counted=~hard & ~region,
             true=classes[2][candidates.truths],
             place=arrays.tensor(candidate_pairs.places_in_runs(native(candidates.group))),
-            objects=_select(pairs, ~region[pairs.truth]),
-            regions=_select(pairs, region[pairs.truth]),
+            objects=pairs.select(~region[pairs.truth]),
+            regions=pairs.select(region[pairs.truth]),
             size=size,
         )
-
-
-def _select(pairs: Pairs, index: Tensor | slice) -> Pairs:
-    """Return the pairs at an index."""
-    return Pairs(*(x[index] for x in pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,16 +158,16 @@ class _Scenes:
         # by ground truth, then by descending value, then by row of the detection
         places = torch.argsort(self.objects.detection, stable=True)
         places = places[torch.sort(value[places], descending=True, stable=True).indices]
-        pairs = _select(self.objects, places[torch.argsort(self.objects.truth[places], stable=True)])
+        pairs = self.objects.select(places[torch.argsort(self.objects.truth[places], stable=True)])
         free = above.clone()
         out = torch.full((len(above), len(self.true)), -1, dtype=torch.int64, device=above.device)
         step = self.place[pairs.truth]
         ends = torch.bincount(step).cumsum(0).tolist()
-        pairs = _select(pairs, torch.argsort(step, stable=True))
+        pairs = pairs.select(torch.argsort(step, stable=True))
         for start, end in itertools.pairwise([0, *ends]):
             if start == end:
                 continue
-            detection, truth, _ = _select(pairs, slice(start, end))
+            detection, truth, _ = pairs.select(slice(start, end))
             opening = segments.run_starts(truth)
             owner = segments.ids(torch.cat([opening, opening.new_tensor([len(truth)])]))
             number = torch.arange(len(truth), device=truth.device)

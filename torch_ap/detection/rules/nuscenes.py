@@ -17,7 +17,6 @@ from torch_ap.core.base import checks
 from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching import assignment, candidate_pairs
-from torch_ap.detection.matching.candidate_pairs import Pairs
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.rules.coco import rank_images
 from torch_ap.detection.rules.voc import VocSettings, ordered_matches
@@ -44,8 +43,6 @@ class NuScenesSettings(VocSettings):
         criteria = assignment.Criteria(thresholds, 1)
         pairs = candidate_pairs.overlapping(candidates, similarity, criteria.least)
         matched = assignment.greedy(pairs, candidates.group, criteria.spread(no_crowds[None]), no_crowds, criteria)
-        is_matched = (matched != 0).any(0)
-        pairs, matched = Pairs(*(x[is_matched] for x in pairs)), matched[:, is_matched]
         return ordered_matches(ranked, candidates, categories, criteria, pairs, (matched, matched), valid=~no_crowds)
 
 

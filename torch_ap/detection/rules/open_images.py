@@ -14,7 +14,6 @@ from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.options import GroupOf, allowed_values, with_keywords_of
-from torch_ap.core.ranking import segments
 from torch_ap.detection.inputs.hierarchy import ROW, Hierarchy, Parents, expand_images
 from torch_ap.detection.inputs.images import Columns, Images
 from torch_ap.detection.matching import assignment, candidate_pairs
@@ -60,7 +59,7 @@ class OpenImagesSettings(VocSettings):
         pair_iou = self.similarity(columns, self.iou_types[0], rows, truths, group)
         pairs = candidate_pairs.overlapping(candidates, pair_iou, max(min(self.thresholds), LEAST))
         criteria = self.criteria(rows.device)
-        singles, grouped = (Pairs(*(x[flags[pairs.truth]] for x in pairs)) for flags in (~group, group))
+        singles, grouped = (pairs.select(flags[pairs.truth]) for flags in (~group, group))
         single_matches = self._match_singles(singles, criteria.thresholds, hard)
         group_matches = self._match_groups(grouped, criteria.thresholds, single_matches, len(rows))
         columns_of_both = (torch.cat(x, -1) for x in zip(single_matches, group_matches, strict=True))
@@ -99,18 +98,10 @@ class OpenImagesSettings(VocSettings):
         taken = torch.zeros((len(thresholds), count), dtype=torch.bool, device=thresholds.device)
         taken[:, single_matches[0]] = single_matches[3]
         best, state = assignment.argmax(pairs, thresholds, strict=self.strict)
-        truth, matched = best.truth, (state >= 0) & ~taken[:, best.detection]
+        matched = (state >= 0) & ~taken[:, best.detection]
         if self.group_of != "count":
             return *best, matched, torch.zeros_like(matched)
-        by_truth = torch.argsort(truth, stable=True)
-        ordered = matched[:, by_truth].to(torch.int64)
-        before = segments.from_zero(ordered)[:, :-1]
-        first = segments.run_starts(truth[by_truth])
-        length = first.diff(append=first.new_tensor([len(truth)]))
-        before = before - before[:, segments.repeat(first, length)]
-        true_positive = torch.empty_like(matched)
-        true_positive[:, by_truth] = (ordered == 1) & (before == 0)
-        return *best, matched, true_positive
+        return *best, matched, assignment.first_of_truths(matched, best.truth)
 
 
 @with_keywords_of(voc_settings_of)

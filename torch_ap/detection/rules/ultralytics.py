@@ -20,15 +20,14 @@ from torch_ap.core.base.options import DetectionConvention, allowed_values, with
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching import assignment, candidate_pairs
-from torch_ap.detection.matching.candidate_pairs import Pairs
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.rules.coco import rank_images
+from torch_ap.detection.rules.coco_numbers import THRESHOLDS
 from torch_ap.detection.rules.voc import LEAST, VocSettings, ordered_matches, voc_settings_of
 from torch_ap.detection.shapes import boxes
 from torch_ap.detection.shapes.boxes import PairIoU
 
-THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
 _SCORES = np.linspace(0, 1, 1000)  # grid of precision and recall
 _SMOOTHED = 101  # neighbouring scores whose F1 is averaged
 _TINY = 1e-16  # in the divisor of F1
@@ -75,8 +74,6 @@ class UltralyticsSettings(VocSettings):
         pairs = candidate_pairs.overlapping(candidates, similarity, max(criteria.least, LEAST))
         if self.interpolation == "ultralytics":
             words = assignment.greedy(pairs, candidates.group, criteria.spread(none[None]), none, criteria)
-            is_matched = (words != 0).any(0)
-            pairs, words = Pairs(*(x[is_matched] for x in pairs)), words[:, is_matched]
         else:
             pairs, state = assignment.argmax(pairs, criteria.thresholds, strict=False)
             words = criteria.pack(state == 1)

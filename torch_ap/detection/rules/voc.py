@@ -196,6 +196,7 @@ def ordered_matches(
     """
     at = candidates.ranked[pairs.detection]
     order = torch.argsort(at, stable=True)
+    order = order[(words[0] != 0).any(0)[order]]
     matched, true_positive = (x[:, order] for x in words)
     return Matches(
         ranked=ranked,
