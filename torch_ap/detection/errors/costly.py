@@ -53,7 +53,7 @@ def costliest_errors(detections: Outcomes, limit: int) -> dict[str, CostlyErrors
         removed = torch.zeros_like(place, dtype=torch.bool)
         number = torch.arange(len(place), device=place.device)
         changes = no_changes(place) if missed else Changes(number, place, removed, removed)
-        after, own = before.average_precision(category, m[category] - missed, changes), ap[category]
+        after, own = before.average_precision(category, m[category] - int(missed), changes), ap[category]
         size = classes - (~own.isnan()).long() + (~after.isnan()).long()  # a class can lose its last ground truth
         cost = (ap.nansum() - own.nan_to_num() + after.nan_to_num()) / size - ap.nanmean()
         best = cost.argsort(descending=True, stable=True)[:limit]
