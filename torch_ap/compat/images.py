@@ -45,13 +45,11 @@ def images_of_matches(
         ignored = ~matches.valid[number].numpy()
         found = np.zeros((len(flags), len(by_group)))
         matched_by = np.zeros((len(flags), len(ignored)))
-        forgiven = np.zeros(found.shape, bool)
+        forgiven, is_matched = np.zeros((2, *found.shape), bool)
         for row, pairs in enumerate(flags):
             found[row, at[pairs]] = truth_ids[truth[pairs]]
             forgiven[row, at[pairs]] = ignored[truth[pairs]]
             matched_by[row, truth[pairs]] = detection_ids[at[pairs]]
-        is_matched = np.zeros(found.shape, bool)
-        for row, pairs in enumerate(flags):
             is_matched[row, at[pairs]] = True
         forgiven |= ~is_matched & ~matches.inside[number].numpy()[by_group]
         last = np.lexsort((ignored, truth_group))  # ignored ground truths last in each group

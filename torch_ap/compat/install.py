@@ -2,36 +2,27 @@
 
 import importlib
 import sys
-from types import ModuleType, TracebackType
+from contextlib import ExitStack
+from types import ModuleType
 from typing import Any
 
 _PYCOCOTOOLS = {"coco": "coco", "cocoeval": "coco_eval", "mask": "mask"}  # its modules, and those of this package
 _LVIS = {"lvis": "lvis", "results": "lvis", "eval": "lvis_eval"}
 
 
-class _Installed:
+class _Installed(ExitStack):
     """The replacement of modules; ends with a ``with`` block or :meth:`undo`."""
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
-        self._before = {name: sys.modules.get(name) for name in modules}
+        super().__init__()
+        self.callback(sys.modules.update, {name: sys.modules[name] for name in modules if name in sys.modules})
+        for name in modules:
+            self.callback(sys.modules.pop, name, None)
         sys.modules.update(modules)
 
     def undo(self) -> None:
         """Restore the former modules."""
-        for name, module in self._before.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
-        self._before = {}
-
-    def __enter__(self) -> "_Installed":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.undo()
+        self.close()
 
 
 def init_as_pycocotools() -> Any:

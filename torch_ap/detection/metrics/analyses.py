@@ -4,7 +4,7 @@ A metric has images in its state (:mod:`torch_ap.detection.metrics.images`). :cl
 one call, and requires no torchmetrics, whose import takes two seconds.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -115,25 +115,11 @@ class EvaluatedImages(Evaluation, DetectionAnalyses):
     def _is_cached(self, *what: Hashable) -> bool:
         return what in self._results
 
-    def _known_image_ids(self) -> None:
-        return None
-
     def _known_groups(self) -> Tensor | None:
         return self._groups
 
     def _dtype_of_result(self, scores: torch.dtype) -> torch.dtype:
         return result_dtype(scores)
-
-    def _warn_of_low_value(self, columns: Columns, results: Mapping[str, Any]) -> None:
-        """Return: the commands look for causes before the evaluation."""
-
-    @property
-    def _shares(self) -> None:
-        return None
-
-    @property
-    def _keeps_shapes(self) -> bool:
-        return True
 
 
 disable_tracing_of_methods(DetectionAnalyses)

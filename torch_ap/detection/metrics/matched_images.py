@@ -84,7 +84,7 @@ class MatchedImages:
         """Return a function from slices, (S, B) bool, to their matches and all numbers of each slice, (S, ...)."""
         raise NotImplementedError
 
-    # -- hooks of the images
+    # -- hooks of the images; the defaults are those of images in one process
 
     def _columns(self) -> Columns:
         """Return all images, without further copies of an image."""
@@ -105,25 +105,24 @@ class MatchedImages:
 
     def _known_image_ids(self) -> Tensor | None:
         """Return the (B,) int64 ``sample_ids`` of the images; None without ids."""
-        raise NotImplementedError
+        return None
 
     def _known_groups(self) -> Tensor | None:
         """Return the (B,) int64 ``groups`` of the images; None without groups."""
         raise NotImplementedError
 
     def _warn_of_low_value(self, columns: Columns, results: Mapping[str, Any]) -> None:
-        """Warn of the likely cause of a low value."""
-        raise NotImplementedError
+        """Warn of the likely cause of a low value; the commands look for causes before the evaluation."""
 
     @property
     def _shares(self) -> Shares | None:
         """The shares of all processes as one data set, while each process has its own images."""
-        raise NotImplementedError
+        return None
 
     @property
     def _keeps_shapes(self) -> bool:
         """Whether there are images, and not only their matches."""
-        raise NotImplementedError
+        return True
 
     # -- shared by the analyses
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.ranking import segments
@@ -19,6 +18,7 @@ from torch_ap.detection.inputs.images import Columns
 from torch_ap.detection.matching import assignment, candidate_pairs
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.rules.coco import rank_images
+from torch_ap.detection.rules.coco_numbers import Classes
 from torch_ap.detection.rules.voc import VocSettings, ordered_matches
 
 DISTANCES = (0.5, 1.0, 2.0, 4.0)
@@ -30,10 +30,9 @@ class NuScenesSettings(VocSettings):
 
     truth_flags: ClassVar[tuple[str, ...]] = ()
 
-    def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
+    def _matched(self, columns: Columns, classes: Classes) -> Matches:
         # rows in reverse, so that a stable order puts the last one of equals first
-        last_first = [torch.arange(len(x), device=x.device).flip(0) for x in (detected, true)]
-        classes = (labels, detected, true)
+        last_first = [torch.arange(len(x), device=x.device).flip(0) for x in classes[1:]]
         ranked, candidates, categories = rank_images(columns, classes, rows=(last_first[0], last_first[1]))
         rows, no_crowds = ranked.rows[candidates.ranked], torch.zeros_like(candidates.truths, dtype=torch.bool)
         similarity = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)

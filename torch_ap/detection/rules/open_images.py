@@ -17,8 +17,10 @@ from torch_ap.core.base.options import GroupOf, allowed_values, with_keywords_of
 from torch_ap.detection.inputs.hierarchy import ROW, Hierarchy, Parents, expand_images
 from torch_ap.detection.inputs.images import Columns, Images
 from torch_ap.detection.matching import assignment, candidate_pairs
-from torch_ap.detection.matching.candidate_pairs import Candidates, Pairs, Ranked
+from torch_ap.detection.matching.candidate_pairs import Pairs
 from torch_ap.detection.matching.matched import Matches
+from torch_ap.detection.rules.coco import rank_images
+from torch_ap.detection.rules.coco_numbers import Classes
 from torch_ap.detection.rules.voc import LEAST, VocSettings, ordered_matches, voc_settings_of
 from torch_ap.detection.shapes import boxes
 
@@ -53,7 +55,8 @@ class OpenImagesSettings(VocSettings):
         """None, for COCO's IoU: sizes are differences of corners, and groups are crowds."""
         return
 
-    def _matches(self, ranked: Ranked, candidates: Candidates, columns: Columns, categories: int) -> Matches:
+    def _matched(self, columns: Columns, classes: Classes) -> Matches:
+        ranked, candidates, categories = rank_images(columns, classes)
         rows, truths = ranked.rows[candidates.ranked], candidates.truths
         group, hard = (columns[f"ground_truth_{key}"].bool()[truths] for key in ("group_of", "difficult"))
         pair_iou = self.similarity(columns, self.iou_types[0], rows, truths, group)

@@ -23,7 +23,7 @@ from torch_ap.detection.matching import assignment, candidate_pairs
 from torch_ap.detection.matching.matched import Matches
 from torch_ap.detection.matching.shapes import threshold_index
 from torch_ap.detection.rules.coco import rank_images
-from torch_ap.detection.rules.coco_numbers import THRESHOLDS
+from torch_ap.detection.rules.coco_numbers import THRESHOLDS, Classes
 from torch_ap.detection.rules.voc import LEAST, VocSettings, ordered_matches, voc_settings_of
 from torch_ap.detection.shapes import boxes
 from torch_ap.detection.shapes.boxes import PairIoU
@@ -61,12 +61,11 @@ class UltralyticsSettings(VocSettings):
         )
         return boxes.ultralytics_pairs(detected, true)
 
-    def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
+    def _matched(self, columns: Columns, classes: Classes) -> Matches:
         left_out = columns["ground_truth_difficult"].bool() | columns["ground_truth_iscrowd"].bool()
         # rows in reverse: of equal IoUs, the first ground truth comes first in 8.4.190, the last one up to 8.3
         truth_rows = (~left_out).nonzero().squeeze(1).flip(0)
-        every_row = torch.arange(len(detected), device=detected.device)
-        classes = (labels, detected, true)
+        every_row = torch.arange(len(classes[1]), device=truth_rows.device)
         ranked, candidates, categories = rank_images(columns, classes, rows=(every_row, truth_rows))
         rows, none = ranked.rows[candidates.ranked], torch.zeros_like(candidates.truths, dtype=torch.bool)
         criteria = self.criteria(rows.device)

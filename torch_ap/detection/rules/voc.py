@@ -21,7 +21,7 @@ from torch_ap.detection.matching.matched import Matches, Partners, Shares
 from torch_ap.detection.matching.shapes import ANY_AREA, ShapeSettings, shape_settings_of
 from torch_ap.detection.matching.stored import StoredMatches
 from torch_ap.detection.rules.coco import classes_of, narrow_to_int32, rank_images, zero_dimensional
-from torch_ap.detection.rules.coco_numbers import input_options
+from torch_ap.detection.rules.coco_numbers import Classes, input_options
 
 INTERPOLATIONS = allowed_values(VOCInterpolation)
 LEAST = 5e-324  # an IoU of 0 never matches, even with a threshold of 0
@@ -75,18 +75,15 @@ class VocSettings(ShapeSettings):
             criteria = self.criteria(classes[0].device)
             local_matches = partial(stored.matches_of, columns, criteria, classes, micro=False)
         else:
-            local_matches = partial(self._matched, columns, *classes)
+            local_matches = partial(self._matched, columns, classes)
         return classes[0], local_matches() if shares is None else shares.matches(local_matches)
 
     def criteria(self, device: torch.device) -> assignment.Criteria:
         """Return the thresholds as criteria, on a device."""
         return assignment.criteria_of(self.thresholds, 1, device)
 
-    def _matched(self, columns: Columns, labels: Tensor, detected: Tensor, true: Tensor) -> Matches:
-        ranked, candidates, categories = rank_images(columns, (labels, detected, true))
-        return self._matches(ranked, candidates, columns, categories)
-
-    def _matches(self, ranked: Ranked, candidates: Candidates, columns: Columns, categories: int) -> Matches:
+    def _matched(self, columns: Columns, classes: Classes) -> Matches:
+        ranked, candidates, categories = rank_images(columns, classes)
         rows = ranked.rows[candidates.ranked]
         no_crowds = torch.zeros_like(candidates.truths, dtype=torch.bool)
         pair_iou = self.similarity(columns, self.iou_types[0], rows, candidates.truths, no_crowds)
