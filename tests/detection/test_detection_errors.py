@@ -286,35 +286,41 @@ def test_a_row_per_image():
     assert table["image"].tolist() == list(range(40))
 
 
-def test_a_row_per_image_of_voc():
-    preds, target = to_voc(*random_scene(6, images=20, classes=2))
-    settings = {"iou_thresholds": [0.5, 0.3], "interpolation": "11-point"}
-    metric = updated(VOCMeanAveragePrecision(**settings), preds, target)
-    alone = [updated(VOCMeanAveragePrecision(**settings), [p], [t]) for p, t in zip(preds, target, strict=True)]
-    np.testing.assert_allclose(metric.per_image()["ap"], [x.compute()["map"] for x in alone], atol=REORDERED)
+def voc_images():
+    return to_voc(*random_scene(6, images=20, classes=2))
 
 
-def test_a_row_per_image_of_classes_that_are_not_exhausted():
+def lvis_images():
     preds, target = random_scene(12, images=60, classes=3)
     for place, image in enumerate(target):
         absent = [x for x in range(3) if x not in (place % 3, *image["labels"].tolist())]
         image["neg_category_ids"] = torch.tensor(absent, dtype=torch.int64)
         image["not_exhaustive_category_ids"] = torch.tensor([place % 3])
         image["ignore"] = image.pop("iscrowd")
-    settings = {"box_format": "xywh", "iou_thresholds": [0.75, 0.3, 0.5]}
-    metric = updated(LVISMeanAveragePrecision(**settings), preds, target)
-    alone = [updated(LVISMeanAveragePrecision(**settings), [p], [t]) for p, t in zip(preds, target, strict=True)]
-    values = [float(x.compute()["map"]) for x in alone]
-    np.testing.assert_allclose(metric.per_image()["ap"], [np.nan if x == -1 else x for x in values], atol=REORDERED)
+    return preds, target
 
 
-def test_a_row_per_image_of_nuscenes():
-    preds, target = random_scene(8, images=40, classes=2)
-    points = [[{"centers": x["boxes"][:, :2] / 8} | x for x in side] for side in (preds, target)]
-    points = [[{name: x[name] for name in x if name not in ("boxes", "iscrowd", "area")} for x in y] for y in points]
-    metric = updated(NuScenesMeanAveragePrecision(), *points)
-    alone = [updated(NuScenesMeanAveragePrecision(), [p], [t]) for p, t in zip(*points, strict=True)]
-    np.testing.assert_allclose(metric.per_image()["ap"], [x.compute()["map"] for x in alone], atol=REORDERED)
+def nuscenes_images():
+    points = [[{"centers": x["boxes"][:, :2] / 8} | x for x in y] for y in random_scene(8, images=40, classes=2)]
+    return [[{name: x[name] for name in x if name not in ("boxes", "iscrowd", "area")} for x in y] for y in points]
+
+
+@pytest.mark.parametrize(
+    ("make", "draw"),
+    [
+        (partial(VOCMeanAveragePrecision, iou_thresholds=[0.5, 0.3], interpolation="11-point"), voc_images),
+        (
+            partial(LVISMeanAveragePrecision, "xywh", iou_thresholds=[0.75, 0.3, 0.5]),
+            lvis_images,
+        ),
+        (NuScenesMeanAveragePrecision, nuscenes_images),
+    ],
+)
+def test_a_row_per_image_of_other_rules(make, draw):
+    preds, target = draw()
+    alone = [float(updated(make(), [p], [t]).compute()["map"]) for p, t in zip(preds, target, strict=True)]
+    found = updated(make(), preds, target).per_image()["ap"]
+    np.testing.assert_allclose(found, [np.nan if x == -1 else x for x in alone], atol=REORDERED)
 
 
 def test_images_have_their_ids():

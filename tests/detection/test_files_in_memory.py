@@ -154,97 +154,79 @@ FOUND = {"xyxy": BOX, "class_id": np.array([2]), "confidence": np.array([0.5])}
 
 
 @pytest.mark.parametrize(
-    ("found", "truth", "kind", "message"),
+    ("given", "message"),
     [
         (
-            {"confidence": None},
-            {},
-            "bbox",
+            {"found": {"confidence": None}},
             r"`predictions\[0\].confidence` must contain a row for each of 1 objects, got N",
         ),
-        ({"class_id": None}, {}, "bbox", r"`predictions\[0\].class_id` must contain a row"),
+        ({"found": {"class_id": None}}, r"`predictions\[0\].class_id` must contain a row"),
         (
-            {},
-            {"class_id": np.array([1, 2])},
-            "bbox",
+            {"truth": {"class_id": np.array([1, 2])}},
             r"`targets\[0\].class_id` must contain a row for each of 1 .*, got shape \(2,\)",
         ),
-        ({"confidence": [None]}, {}, "bbox", r"`predictions\[0\].confidence` must contain numbers, got object"),
-        ({"confidence": [np.nan]}, {}, "bbox", r"`predictions\[0\].confidence\[0\]` must not be NaN, got nan"),
-        ({}, {"xyxy": BOX * np.nan}, "bbox", r"`targets\[0\].xyxy\[0\]` must not be NaN, got \[nan"),
-        ({"confidence": 0.5}, {}, "bbox", r"`predictions\[0\].confidence` must contain a row .*, got shape \(\)"),
-        ({}, {"class_id": np.array([1.0])}, "bbox", r"`targets\[0\].class_id` must contain whole numbers, got float64"),
-        ({}, {}, "segm", r"`predictions\[0\].mask` must contain a row for each of 1 objects, got None"),
-        ({}, {}, "rotated", r"`predictions\[0\].data\['xyxyxyxy'\]` must contain a row"),
-        ({}, {"data": {"ignore": np.array([1])}}, "bbox", r"`targets\[0\].data\['ignore'\]` must be 0.*got 1"),
-        ({}, {}, "intervals", "`iou_type` must be one of"),
-        ({}, {}, "keypoints", r"`predictions\[0\]` must be a supervision.KeyPoints with .*keypoints.* got Detections"),
+        ({"found": {"confidence": [None]}}, r"`predictions\[0\].confidence` must contain numbers, got object"),
+        ({"found": {"confidence": [np.nan]}}, r"`predictions\[0\].confidence\[0\]` must not be NaN, got nan"),
+        ({"truth": {"xyxy": BOX * np.nan}}, r"`targets\[0\].xyxy\[0\]` must not be NaN, got \[nan"),
+        ({"found": {"confidence": 0.5}}, r"`predictions\[0\].confidence` must contain a row .*, got shape \(\)"),
+        ({"truth": {"class_id": np.array([1.0])}}, r"`targets\[0\].class_id` must contain whole numbers, got float64"),
+        ({"kind": "segm"}, r"`predictions\[0\].mask` must contain a row for each of 1 objects, got None"),
+        ({"kind": "rotated"}, r"`predictions\[0\].data\['xyxyxyxy'\]` must contain a row"),
+        ({"truth": {"data": {"ignore": np.array([1])}}}, r"`targets\[0\].data\['ignore'\]` must be 0.*got 1"),
+        ({"kind": "intervals"}, "`iou_type` must be one of"),
         (
-            {"xyxy": np.zeros((1, 5))},
-            {},
-            "bbox",
+            {"kind": "keypoints"},
+            r"`predictions\[0\]` must be a supervision.KeyPoints with .*keypoints.* got Detections",
+        ),
+        (
+            {"found": {"xyxy": np.zeros((1, 5))}},
             r"`predictions\[0\].xyxy` must contain a row for each of 1 .*shape \(1, 4\), got shape \(1, 5\)",
         ),
         (
-            {"xyxy": [[0, 0, 1, 1], [0, 0]]},
-            {},
-            "bbox",
+            {"found": {"xyxy": [[0, 0, 1, 1], [0, 0]]}},
             r"`predictions\[0\].xyxy` must contain a row .* all of one shape",
         ),
-        ({"xyxy": None}, {}, "bbox", r"`predictions\[0\].xyxy` must contain a row for each object, got None"),
-        ({"xyxy": np.array(5)}, {}, "bbox", r"`predictions\[0\].xyxy` must contain a row for each object, got array"),
-        ({}, {"data": [1]}, "bbox", r"`targets\[0\].data` must be a dict, got \[1\]"),
-        ({}, {"data": {"class_name": ["a", "b"]}}, "bbox", r"class_name'\]` must contain a name for each of 1 objects"),
-        ({}, {"data": {"class_name": 5}}, "bbox", r"class_name'\]` must contain a name for each of 1 objects, got 5"),
+        ({"found": {"xyxy": None}}, r"`predictions\[0\].xyxy` must contain a row for each object, got None"),
+        ({"found": {"xyxy": np.array(5)}}, r"`predictions\[0\].xyxy` must contain a row for each object, got array"),
+        ({"truth": {"data": [1]}}, r"`targets\[0\].data` must be a dict, got \[1\]"),
+        ({"truth": {"data": {"class_name": ["a", "b"]}}}, r"class_name'\]` must contain a name for each of 1 objects"),
+        ({"truth": {"data": {"class_name": 5}}}, r"class_name'\]` must contain a name for each of 1 objects, got 5"),
         (
-            {},
-            {"data": {"class_name": "a"}},
-            "bbox",
+            {"truth": {"data": {"class_name": "a"}}},
             r"class_name'\]` must contain a name for each of 1 objects, got 'a'",
         ),
         (
-            {},
-            {"data": {"class_name": [["a"]]}},
-            "bbox",
+            {"truth": {"data": {"class_name": [["a"]]}}},
             r"class_name'\]` must contain a name for each of 1 objects, got",
         ),
+        ({"truth": {"data": {"class_name": [["a"], []]}}}, r"class_name'\]` must contain a name for each of 1 objects"),
+        ({"found": {"confidence": np.ones((1, 1))}}, r"`predictions\[0\].confidence` must .* got shape \(1, 1\)"),
         (
-            {},
-            {"data": {"class_name": [["a"], []]}},
-            "bbox",
-            r"class_name'\]` must contain a name for each of 1 objects",
-        ),
-        ({"confidence": np.ones((1, 1))}, {}, "bbox", r"`predictions\[0\].confidence` must .* got shape \(1, 1\)"),
-        (
-            {"class_id": np.array([2**63 + 2], np.uint64)},
-            {},
-            "bbox",
+            {"found": {"class_id": np.array([2**63 + 2], np.uint64)}},
             r"`predictions\[0\].class_id\[0\]` must be below 2\^63, got 9223372036854775810",
         ),
         (
-            {"mask": np.ones((1, 9), bool)},
-            {},
-            "segm",
+            {"found": {"mask": np.ones((1, 9), bool)}, "kind": "segm"},
             r"mask` must contain .*shape \(1, \.\.\., \.\.\.\), got shape \(1, 9\)",
         ),
         (
-            {"data": {"xyxyxyxy": np.ones((1, 4))}},
-            {},
-            "rotated",
+            {"found": {"data": {"xyxyxyxy": np.ones((1, 4))}}, "kind": "rotated"},
             r"xyxyxyxy'\]` must contain .* \(1, 4, 2\) or \(1, 8\), got shape \(1, 4\)",
         ),
-        ({}, {"data": {"area": np.ones((1, 2))}}, "bbox", r"`targets\[0\].data\['area'\]` must contain .* \(1, 2\)"),
+        ({"truth": {"data": {"area": np.ones((1, 2))}}}, r"`targets\[0\].data\['area'\]` must contain .* \(1, 2\)"),
         (
-            {"data": {"class_name": np.array(["cat"])}},
-            {"data": {"class_name": np.array(["dog"])}},
-            "bbox",
+            {
+                "found": {"data": {"class_name": np.array(["cat"])}},
+                "truth": {"data": {"class_name": np.array(["dog"])}},
+            },
             r"`targets\[0\].data\['class_name'\]` must call class 2 'cat'.*another model\?\), got 'dog'",
         ),
     ],
 )
-def test_missing_attributes_of_supervisions_objects_are_named(found, truth, kind, message):
+def test_missing_attributes_of_supervisions_objects_are_named(given, message):
+    found, truth = (Detections(**{**FOUND, **given.get(side, {})}) for side in ("found", "truth"))
     with pytest.raises(ValueError, match=message):
-        read_supervision([Detections(**{**FOUND, **found})], [Detections(**{**FOUND, **truth})], kind)
+        read_supervision([found], [truth], given.get("kind", "bbox"))
 
 
 @pytest.mark.parametrize(

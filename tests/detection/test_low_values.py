@@ -25,30 +25,14 @@ COCO_IDS = np.array([x for x in range(1, 91) if x not in (12, 26, 29, 30, 45, 66
 NO_IDS = torch.empty(0, dtype=torch.int64)
 
 
-def spread(draw):
-    size = draw.uniform([20, 20], [140, 110], (6, 2))
-    return draw.uniform(0, SIDE - size), size
+def objects(low, high, number):
+    """Return a function that draws places and sizes of objects of random sizes between two limits."""
 
+    def draw_objects(draw):
+        size = draw.uniform(low, high, (number, 2))
+        return draw.uniform(0, SIDE - size), size
 
-def crowded(draw):
-    size = draw.uniform(30, 80, (60, 2))
-    return draw.uniform(0, SIDE - size), size
-
-
-def large(draw):
-    size = draw.uniform(0.35 * SIDE, 0.65 * SIDE, (3, 2))
-    return draw.uniform(0, SIDE - size), size
-
-
-def filling(draw):
-    """Return objects that nearly fill the image, so that most mistakes hardly lower the value."""
-    size = draw.uniform(0.5 * SIDE, 0.95 * SIDE, (2, 2))
-    return draw.uniform(0, SIDE - size), size
-
-
-def tiny(draw):
-    size = draw.uniform(6, 14, (15, 2))
-    return draw.uniform(0, SIDE - size), size
+    return draw_objects
 
 
 def text_lines(draw):
@@ -59,8 +43,15 @@ def text_lines(draw):
     return np.stack([draw.uniform(20, 40) + draw.uniform(-2, 2, number), top], 1), size
 
 
-DATA = {"spread": spread, "crowded": crowded, "large": large, "tiny": tiny, "text lines": text_lines}
-ALL_DATA = DATA | {"filling": filling}
+DATA = {
+    "spread": objects([20, 20], [140, 110], 6),
+    "crowded": objects(30, 80, 60),
+    "large": objects(0.35 * SIDE, 0.65 * SIDE, 3),
+    "tiny": objects(6, 14, 15),
+    "text lines": text_lines,
+}
+# objects that nearly fill the image, so that most mistakes hardly lower the value
+ALL_DATA = DATA | {"filling": objects(0.5 * SIDE, 0.95 * SIDE, 2)}
 
 
 @functools.cache
