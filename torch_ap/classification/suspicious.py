@@ -12,7 +12,7 @@ from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures import averaging
 from torch_ap.core.ranking import order, segments
-from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.builders import from_rows
 from torch_ap.inference.suspicious import SuspiciousLabels, best_first, selected
 
 _ENTRIES_A_CHUNK = 1 << 21  # of the rankings that are computed together
@@ -158,16 +158,9 @@ class _Column:
             hits[number, place[rows]] += changed
             items = self.items[kept].expand_as(hits)
             items_above = (self.items.cumsum(0) - self.items)[kept].expand_as(hits)
-            curve = HitCurve(
-                hits=hits.flatten(),
-                items=items.flatten(),
-                hits_above=(hits.cumsum(1) - hits).flatten(),
-                items_above=items_above.flatten(),
-                score=None,
-                offsets=torch.arange(len(changed) + 1, device=group.device) * len(kept),
-                n=torch.full_like(changed, self.n),
-                m=self.m + changed,
-            )
+            hits_above, n = hits.cumsum(1) - hits, torch.full_like(changed, self.n)
+            ends = hits.new_tensor([0, len(kept)])
+            curve = from_rows(hits, items, hits_above, items_above, ends, n, self.m + changed)
             parts.append(self._settings.each(curve))
         return torch.cat(parts) if parts else segments.as_float64(group)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays, cached, checks
 from torch_ap.core.base.messages import warn_caller
 from torch_ap.core.base.options import Action, MissingQueries, NumRelevant, with_keywords_of
+from torch_ap.core.base.tensors import MOST_WEIGHT
 from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures import averaging, lists
@@ -332,7 +333,7 @@ def _evaluate_lists(measure: Any, preds: Tensor, target: Tensor, graded: bool) -
     rows = zip(scores, grades, strict=True) if len(shape) == 2 else [(scores, grades)]
     rankings = []
     for row_scores, row_grades in rows:
-        hits = lists.rank_lists(row_scores, row_grades, few_items.MOST_GAIN, graded)
+        hits = lists.rank_lists(row_scores, row_grades, MOST_WEIGHT, graded)
         if hits is None or not hits.m:
             return None
         rankings.append(hits)
@@ -344,7 +345,7 @@ def _evaluate_plain_query(
     measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype
 ) -> Tensor | None:
     """Return the value of one query of few items, with arrays; None for input that needs the general path."""
-    columns = few_items.plain_arrays(preds, target, graded=True, gains=graded)
+    columns = few_items.plain_arrays(preds, target, gains=graded)
     if columns is None:
         return None
     curve = few_items.ranking(*columns[:2], deepest(measure))
@@ -363,7 +364,7 @@ def _evaluate_plain_rows(
     measure: Any, preds: Tensor, target: Tensor, graded: bool, dtype: torch.dtype
 ) -> Tensor | None:
     """Return the values of short rows without ties, with arrays; None for input that needs the general path."""
-    columns = few_items.plain_arrays(preds, target, graded=True, gains=graded, rows=True)
+    columns = few_items.plain_arrays(preds, target, gains=graded, rows=True)
     if columns is None or few_items.has_nan(columns[0]):
         return None
     bounds, flags = np.arange(0, columns[0].size + 1, columns[0].shape[1]), torch.from_numpy(columns[1].reshape(-1))

@@ -368,7 +368,7 @@ def _count_ranking(scores: Tensor, relevant: Tensor, m: Tensor | None) -> HitCur
     many_hits = len(values) >= _PACKED_ITEMS and hits[0] >= len(values) * _PACKED_SHARE
     if many_hits and (packed := _packed_groups(values, flags, threads)) is not None:
         score = tie_groups.scores_from_keys(packed.key, scores.dtype)
-        return tie_groups.curve_from_groups(*packed[:3], packed.counts, score, n, m)
+        return tie_groups.curve_from_groups(packed, score, n, m)
     if threads == 1:
         groups = _count_groups([order.sort_in_place(values.copy())], order.sort_in_place(values[flags]))
     else:

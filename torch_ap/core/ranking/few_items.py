@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_ap.core.base.tensors import MOST_WEIGHT
 from torch_ap.core.ranking import hit_curve, order, segments, tie_groups
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
@@ -26,7 +27,6 @@ _PLAIN_TARGETS = frozenset((torch.int64, torch.bool, torch.int32, torch.uint8))
 _PLAIN_GAINS = _PLAIN_TARGETS | {torch.float32, torch.float64}
 _INFINITY = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}  # bits of infinity; the bits of NaN are greater
 _ONE = {torch.float16: 0x3C00, torch.bfloat16: 0x3F80}
-MOST_GAIN = 1e288
 _ONES, _RANKS = np.ones(FEW_ITEMS, np.int64), np.arange(FEW_ITEMS)
 _ONES.setflags(write=False)
 _RANKS.setflags(write=False)
@@ -52,16 +52,13 @@ def is_plain(scores: Tensor, target: Tensor, *, gains: bool = False) -> bool:
     )
 
 
-def plain_arrays(
-    scores: Tensor, target: Tensor, *, graded: bool, gains: bool = False, rows: bool = False
-) -> _Arrays | None:
+def plain_arrays(scores: Tensor, target: Tensor, *, gains: bool, rows: bool = False) -> _Arrays | None:
     """Return scores, hit flags and targets as arrays for :func:`ranking`; None for input that needs the general path.
 
     Args:
         scores: (N,) CPU tensor with 1 to ``FEW_ITEMS`` items; with ``rows`` (Q, D) with at most ``FEW_OF_SEVERAL``
             items.
-        target: bool or integers of the same shape, 0 or 1.
-        graded: whether targets may be any integers of at least 0; 0 is no hit.
+        target: bool or numbers of at least 0 of the same shape; 0 is no hit.
         gains: whether targets may be fractions.
         rows: whether each row is a ranking.
     """
@@ -71,13 +68,7 @@ def plain_arrays(
     shape, most = values.shape, FEW_OF_SEVERAL if rows else FEW_ITEMS  # the shape of a tensor takes four times as long
     if len(shape) != 1 + rows or not 0 < values.size <= most or shape != targets.shape:
         return None
-    flags = targets
-    if target.dtype is not torch.bool:
-        flags = targets.astype(bool)
-        limited = not graded or targets.dtype.kind == "f"  # every integer is a valid gain
-        if not _is_in_range(targets, (MOST_GAIN if gains else 1) if limited else None):
-            return None
-    return values, flags, targets
+    return (values, targets.astype(bool, copy=False), targets) if _are_valid(targets, None) else None
 
 
 def valid_arrays(
@@ -97,7 +88,7 @@ def valid_arrays(
     Args:
         scores: (N,) or (N, C). The bits of scores of 16 bits are returned.
         target: bool or integers of the same shape, of at least 0.
-        highest: the highest valid target; None for no limit, except of fractions, which is ``MOST_GAIN``.
+        highest: the highest valid target; None for no limit, except of fractions, which is ``MOST_WEIGHT``.
         columns: () for (N,) scores, (C,) for (N, C).
         classes: whether there is one target per row of the scores.
         gains: whether targets may be fractions.
@@ -113,12 +104,8 @@ def valid_arrays(
     shape = values.shape
     if not shape or shape[1:] != columns or not 0 < values.size <= _MOST_VALIDATED:
         return None
-    if targets.shape != (shape[:1] if classes else shape):
+    if targets.shape != (shape[:1] if classes else shape) or not _are_valid(targets, highest):
         return None
-    if target_dtype is not torch.bool:
-        most = MOST_GAIN if highest is None and targets.dtype.kind == "f" else highest
-        if not _is_in_range(targets, most):
-            return None
     if half:
         # negative scores have the greatest bits
         bits, top = (values.view(np.uint16), _ONE[dtype]) if unit_range else (values & 0x7FFF, _INFINITY[dtype])
@@ -139,13 +126,19 @@ def is_valid_weight(weights: Tensor, scores: Tensor) -> bool:
     values = weights.numpy()
     if len(values.shape) != 1 or not len(values) or values.shape != scores.numpy().shape:
         return False
-    return _is_in_range(values, MOST_GAIN)
+    return _is_in_range(values, MOST_WEIGHT)
 
 
 def has_nan(scores: Array) -> bool:
     """Return whether any of at least one score is NaN."""
     greatest = scores.item(scores.argmax())  # five times as fast as `max`; argmax returns a NaN, if any
     return bool(greatest != greatest)
+
+
+def _are_valid(targets: Array, highest: float | None) -> bool:
+    """Return whether targets are bool or in [0, ``highest``]; None for no limit, except of fractions."""
+    kind = targets.dtype.kind
+    return kind == "b" or _is_in_range(targets, MOST_WEIGHT if highest is None and kind == "f" else highest)
 
 
 def _is_in_range(values: Array, highest: float | None) -> bool:

@@ -292,24 +292,12 @@ def join(curves: Sequence[HitCurve]) -> HitCurve:
     if len(curves) == 1:
         return curves[0]
 
-    def concatenated(name: str) -> Tensor:
-        return torch.cat([getattr(curve, name) for curve in curves])
+    def concatenated(name: str) -> Any:
+        parts = [getattr(curve, name) for curve in curves]
+        return None if any(part is None for part in parts) else torch.cat(parts)
 
-    def concatenated_or_none(name: str) -> Tensor | None:
-        return None if any(getattr(curve, name) is None for curve in curves) else concatenated(name)
-
-    return HitCurve(
-        hits=concatenated("hits"),
-        items=concatenated("items"),
-        hits_above=concatenated("hits_above"),
-        items_above=concatenated("items_above"),
-        score=concatenated_or_none("score"),
-        offsets=segments.from_counts(torch.cat([curve.offsets.diff() for curve in curves])),
-        n=concatenated("n"),
-        m=concatenated("m"),
-        grades=concatenated_or_none("grades"),
-        ideal_grades=concatenated_or_none("ideal_grades"),
-    )
+    columns = {name: concatenated(name) for name in (*_COUNTS, "score", "grades", "ideal_grades") if name != "offsets"}
+    return HitCurve(**columns, offsets=segments.from_counts(torch.cat([curve.offsets.diff() for curve in curves])))
 
 
 def split(curve: HitCurve) -> list[HitCurve]:

@@ -92,7 +92,7 @@ def from_columns(scores: Tensor, relevant: Tensor) -> HitCurve:
     tasks = order.blocks(slice(0, columns), order.COLUMNS_A_TASK)
     groups = tie_groups.join(order.run_in_threads(work, tasks, order.workers(values.numel())))
     score = tie_groups.scores_from_keys(groups.key, scores.dtype)
-    return tie_groups.curve_from_groups(*groups[:3], groups.counts, score, np.full(columns, items, np.int64), None)
+    return tie_groups.curve_from_groups(groups, score, np.full(columns, items, np.int64), None)
 
 
 def _hits_of_columns(relevant: Tensor, columns: int) -> Callable[[slice], Iterable[Array]]:

@@ -84,7 +84,7 @@ def from_any_order(
     """
     groups = _groups_in_any_order(order.sortable(scores).numpy(), relevant.numpy(), ranking.numpy(), lengths.numpy())
     score = tie_groups.scores_from_keys(groups.key, scores.dtype)
-    return tie_groups.curve_from_groups(*groups[:3], groups.counts, score, lengths.numpy(), m)
+    return tie_groups.curve_from_groups(groups, score, lengths.numpy(), m)
 
 
 def _is_packed(table: Array, flags: Array) -> bool:
@@ -100,7 +100,7 @@ def _curves_by_packing(
     """Return the curves of rows by sorting hit keys."""
     groups = _groups_of_rows(table, flags)
     score = tie_groups.scores_from_keys(groups.key, dtype)
-    return _curve(table, groups.hits, groups.above, groups.cumulative, groups.counts, score, lengths, m)
+    return _curve(table, groups, score, lengths, m)
 
 
 def _curves_by_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array, m: Tensor | None = None) -> HitCurve:
@@ -113,29 +113,22 @@ def _curves_by_hits(table: Array, hit_scores: Tensor, row: Array, lengths: Array
         lengths: (S,) items of each row.
         m: (S,) as of :func:`from_runs`.
     """
-    groups = tie_groups.group_hits(hit_scores, torch.from_numpy(row), len(lengths))
-    search = _count_by_comparing if groups.counts.max(initial=0) <= 1 else _count_by_searching
-    if search is _count_by_searching and long_rankings.is_bucketed(table, len(groups.hits)):
+    hits, counts, score = tie_groups.group_hits(hit_scores, torch.from_numpy(row), len(lengths))
+    search = _count_by_comparing if counts.max(initial=0) <= 1 else _count_by_searching
+    if search is _count_by_searching and long_rankings.is_bucketed(table, len(hits)):
         search = long_rankings.count_in_rows
-    above, cumulative = search(table, order.sortable(groups.score).numpy(), groups.counts)
-    return _curve(table, groups.hits, above, cumulative, groups.counts, groups.score, lengths, m)
+    wanted = order.sortable(score).numpy()
+    above, cumulative = search(table, wanted, counts)
+    return _curve(table, tie_groups.Groups(hits, above, cumulative, wanted, counts), score, lengths, m)
 
 
-def _curve(
-    table: Array,
-    hits: Array,
-    above: Array,
-    cumulative: Array,
-    counts: Array,
-    score: Tensor,
-    lengths: Array,
-    m: Tensor | None,
-) -> HitCurve:
+def _curve(table: Array, groups: tie_groups.Groups, score: Tensor, lengths: Array, m: Tensor | None) -> HitCurve:
     """Return the curves; the padding of a row is excluded from the last group, the only one that can tie with it."""
     if len(lengths) and lengths.min() < table.shape[1]:
-        last = segments.from_counts(counts)[1:][counts > 0] - 1
-        cumulative[last] = np.minimum(cumulative[last], lengths[counts > 0])
-    return tie_groups.curve_from_groups(hits, above, cumulative, counts, score, lengths, m)
+        has_groups = groups.counts > 0
+        last = segments.from_counts(groups.counts)[1:][has_groups] - 1
+        groups.cumulative[last] = np.minimum(groups.cumulative[last], lengths[has_groups])
+    return tie_groups.curve_from_groups(groups, score, lengths, m)
 
 
 def _as_rows(values: Array, lengths: Array, width: int, lowest: float) -> Array:

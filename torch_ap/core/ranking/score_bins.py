@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.ranking import segments
-from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.hit_curve import HitCurve, drop_groups_without_hits
 from torch_ap.core.ranking.order import Array
 
 _NAMES = ("ranking", "low", "high", "items", "hits")
@@ -114,17 +114,8 @@ class ScoreBins:
         offsets = segments.from_counts(segments.count(ranking, rankings))
         ends = [segments.cumulative(x, offsets) for x in (hits, items)]
         n, m = (segments.total(x, offsets) for x in (items, hits))
-        has_hits = hits > 0
-        return HitCurve(
-            hits=hits[has_hits],
-            items=items[has_hits],
-            hits_above=(ends[0] - hits)[has_hits],
-            items_above=(ends[1] - items)[has_hits],
-            score=None,
-            offsets=segments.from_counts(segments.count(ranking[has_hits], rankings)),
-            n=n,
-            m=m,
-        )
+        curve = HitCurve(hits, items, ends[0] - hits, ends[1] - items, None, offsets, n, m)
+        return drop_groups_without_hits(curve)
 
     def mixed(self) -> Tensor:
         """Return whether the bin of each entry of the curve contains distinct scores, (E,) bool."""

@@ -208,63 +208,41 @@ def _changes(values: Array, edges: Array) -> Array:
     return np.flatnonzero(changed)
 
 
-class HitGroups(NamedTuple):
-    """The distinct (ranking, hit score) pairs, by ranking, best score first.
-
-    Attributes:
-        key: (E,) int64, ascending in this order.
-        hits: (E,) hits of each pair.
-        counts: (S,) pairs of each ranking.
-        score: (E,) scores.
-    """
-
-    key: Array
-    hits: Array
-    counts: Array
-    score: Tensor
-
-
-def group_hits(scores: Tensor, ranking: Tensor, rankings: int) -> HitGroups:
-    """Return the distinct pairs of hits in any order.
+def group_hits(scores: Tensor, ranking: Tensor, rankings: int) -> tuple[Array, Array, Tensor]:
+    """Return the distinct (ranking, hit score) pairs of hits in any order, by ranking, best score first.
 
     Args:
         scores: (H,) scores of the hits.
         ranking: (H,) int64 in [0, rankings).
         rankings: S.
+
+    Returns:
+        The (E,) hits of each pair, the (S,) pairs of each ranking, and the (E,) scores.
     """
     keys, levels = group_keys(scores, ranking)
     ordered = order.sort(keys).numpy()
     bounds = np.append(_changes(ordered, np.empty(0, np.int64)), len(ordered))
     key = torch.from_numpy(ordered[bounds[:-1]])
-    return HitGroups(
-        key=key.numpy(),
-        hits=np.diff(bounds),
-        counts=segments.count(key >> 32, rankings).numpy(),
-        score=scores_of_group_keys(key, levels, scores.dtype),
-    )
+    counts = segments.count(key >> 32, rankings).numpy()
+    return np.diff(bounds), counts, scores_of_group_keys(key, levels, scores.dtype)
 
 
-def curve_from_groups(
-    hits: Array, above: Array, cumulative: Array, counts: Array, score: Tensor, lengths: Array, m: Tensor | None
-) -> HitCurve:
+def curve_from_groups(groups: Groups, score: Tensor, lengths: Array, m: Tensor | None) -> HitCurve:
     """Return the hit curves of the groups.
 
     Args:
-        hits: (E,) as of :class:`Groups`.
-        above: (E,) as of :class:`Groups`.
-        cumulative: (E,) as of :class:`Groups`.
-        counts: (S,) as of :class:`Groups`.
+        groups: the groups; their keys are not read.
         score: (E,) scores of the groups.
         lengths: (S,) items of each ranking.
         m: (S,) relevant items of each ranking, if there are more than were ranked.
     """
-    offsets, cumulative_hits = segments.from_counts(counts), segments.from_counts(hits)
+    offsets, cumulative_hits = segments.from_counts(groups.counts), segments.from_counts(groups.hits)
     before = cumulative_hits[offsets]
     return hit_curve.from_arrays(
-        hits=hits,
-        items=cumulative - above,
-        hits_above=cumulative_hits[:-1] - np.repeat(before[:-1], counts),
-        items_above=above,
+        hits=groups.hits,
+        items=groups.cumulative - groups.above,
+        hits_above=cumulative_hits[:-1] - np.repeat(before[:-1], groups.counts),
+        items_above=groups.above,
         score=score,
         offsets=offsets,
         n=lengths,
