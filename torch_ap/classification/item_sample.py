@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Generator, Tensor
 
-from torch_ap.core.base import checks
+from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Design
@@ -302,17 +302,13 @@ def _ranked_items(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
     return batch.scores[is_counted], batch.target[is_counted] == 1, groups
 
 
-def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
-    return a is b if a is None or b is None else torch.equal(a, b)
-
-
 def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:
     """Return the items of both metrics, or raise ValueError if they differ."""
     if mine is None or theirs is None:
         raise ValueError("`thresholds` and `bins` must be None for a comparison, which needs the items")
     if not torch.equal(mine.target, theirs.target):
         raise ValueError("`other` must have been updated with the same targets in the same order")
-    if not _are_equal(mine.groups, theirs.groups):
+    if not tensors.are_equal(mine.groups, theirs.groups):
         raise ValueError("`other` must have been updated with the same `groups` in the same order")
     return mine, theirs
 

@@ -22,7 +22,7 @@ from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.inference import record
 from torch_ap.inference.comparison import Method, average_precision_untied, compare_rankings, random_ranks
-from torch_ap.inference.queries import Pairs, p_value, pair_values, validate_pairs
+from torch_ap.inference.queries import Pairs, p_value, pair_values, student_difference, validate_pairs
 from torch_ap.inference.record import SAME_VALUE, Comparison, Result
 from torch_ap.inference.resampling import Resampling
 
@@ -246,17 +246,10 @@ def compare_splits(
     checks.positive("n_test", n_test)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     error = float(record.deviation(gap, pairs.noise)) * math.sqrt(1 / splits + n_test / n_train)
-    mean, reason = float(gap.mean()), ""
-    low = high = p = math.nan
-    if not gap.any():
-        low, high, p, reason = mean, mean, 1.0, "all differences are zero: p = 1 by definition"
-    elif not error > 0:
+    low, high, p, reason = student_difference(gap, error, splits - 1.0, confidence_level, bounds)
+    if p != p:
         reason = "all differences are equal, so they have no spread: ends and p are NaN"
-    else:
-        half = float(record.student_quantile(confidence_level, record.number(splits - 1.0))) * error
-        low, high = record.clip_difference(mean - half, mean + half, bounds)
-        p = record.student_tail(abs(mean) / error, splits - 1)
-    numbers = (pairs.value_a, pairs.value_b, mean, low, high, error, p)
+    numbers = (pairs.value_a, pairs.value_b, gap.mean(), low, high, error, p)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "t", "splits": splits}
     return SplitComparison.from_numbers(*numbers, **settings, reason=reason).to(values_a.device)
 

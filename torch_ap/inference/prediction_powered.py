@@ -273,16 +273,5 @@ def _wilson(estimate: Tensor, variance: Tensor, count: int, t: Tensor) -> record
 def _result(
     numbers: tuple[Tensor, ...], human: Interval, reason: str, settings: dict[str, Any]
 ) -> PredictionPoweredInterval:
-    estimate, low, high, error, weight = numbers
-    return PredictionPoweredInterval(
-        estimate,
-        low,
-        high,
-        error,
-        **settings,
-        reason=reason,
-        human_estimate=human.estimate,
-        human_low=human.low,
-        human_high=human.high,
-        judge_weight=weight,
-    )
+    values = *numbers[:4], human.estimate, human.low, human.high, numbers[4]
+    return PredictionPoweredInterval.from_numbers(*values, **settings, reason=reason)

@@ -364,21 +364,32 @@ def _compare_grouped(
     """Return the comparison by t of queries in groups."""
     gap, df = pairs.gap, grouped.effective_number(groups.sums(torch.ones_like(pairs.gap))) - 1
     mean, error = float(gap.mean()), float(grouped_error(gap, groups))
-    low = high = p = math.nan
-    reason = ""
-    if not gap.any():
-        low, high, p, reason = 0.0, 0.0, 1.0, "all differences are zero: p = 1 by definition"
-    elif df >= 1 and error > pairs.noise:
-        half = float(record.student_quantile(confidence_level, record.number(df))) * error
-        low, high = record.clip_difference(mean - half, mean + half, bounds)
-        p = record.student_tail(abs(mean) / error, df)
-        reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
-    else:
+    has_spread = df >= 1 and error > pairs.noise
+    low, high, p, reason = student_difference(gap, error if has_spread else 0.0, df, confidence_level, bounds)
+    if p != p:
         reason = f"{grouped.NO_SPREAD}: no p by t"
+    elif not reason:
+        reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
     spread = float(record.deviation(gap, pairs.noise))
     numbers = (pairs.value_a, pairs.value_b, mean, low, high, error, p, mean / spread if spread > 0 else math.nan)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": "t", "queries": len(gap)}
     return QueryComparison.from_numbers(*numbers, **settings, reason=reason)
+
+
+def student_difference(
+    gap: Tensor, error: float, df: float, confidence_level: float, bounds: tuple[float, float] | None
+) -> tuple[float, float, float, str]:
+    """Return the ends and the p-value of the mean of (Q,) differences by t, and the reason if all are 0.
+
+    The ends and the p-value are NaN for a standard error of 0.
+    """
+    if not gap.any():
+        return 0.0, 0.0, 1.0, "all differences are zero: p = 1 by definition"
+    if not error > 0:
+        return math.nan, math.nan, math.nan, ""
+    mean, half = float(gap.mean()), float(record.student_quantile(confidence_level, record.number(df))) * error
+    ends = record.clip_difference(mean - half, mean + half, bounds)
+    return *ends, record.student_tail(abs(mean) / error, df), ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,6 +217,13 @@ def check_paired(**tensors: Any) -> None:
     paired_lengths(**tensors)
 
 
+def are_equal(a: Any, b: Any) -> bool:
+    """Return whether two settings are equal, tensors by shape and values."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b)
+    return bool(a == b)
+
+
 def no_weights(weights: Tensor | None, method: str) -> None:
     """Raise ValueError for item weights, which formulas of item counts do not support."""
     if weights is not None:

@@ -79,13 +79,9 @@ class APSettings:
         if self.num_relevant is not None:
             if self.prevalence is not None:
                 raise_invalid("prevalence", "must be None with `num_relevant`", self.prevalence)
-            counts = checks.counts_per_ranking("num_relevant", self.num_relevant, self._rankings_count)
+            rankings = None if self.average == "micro" else self.inputs.width
+            counts = checks.counts_per_ranking("num_relevant", self.num_relevant, rankings)
             object.__setattr__(self, "num_relevant", counts)
-
-    @property
-    def _rankings_count(self) -> int | None:
-        """The number of rankings of a batch; None for one ranking by definition."""
-        return None if self.average == "micro" else self.inputs.width
 
     @property
     def thresholds(self) -> Tensor | None:

@@ -76,7 +76,8 @@ def _short_average_precision(curve: Any, k: int | None, denominator: str) -> Any
 @arrays.quiet
 def _average_precision(values: Any, rule: TieRule, rank: Any, denominator: str) -> Any:
     m, k = segments.as_float64(values.m), rank_per_entry(rank, values.offsets)
-    has_ties = not (k is None and rule.is_threshold) and _has_ties(values)
+    depends_on_ties = not (values.untied or (k is None and rule.is_threshold))
+    has_ties = depends_on_ties and (values.single or values.any_entry(values.items > 1))
     total, ratio = values.total(precision_sums(values, rule, k, has_ties=has_ties)), None
     if denominator == "found" and k is not None:
         if has_ties:
@@ -120,10 +121,6 @@ def average_precision_of_ranks(ranks: Any, *, tied: bool = False) -> Any:
     else:
         hits = arrays.arange_like(ranks.shape[-1], ranks) + 1
     return (hits / segments.as_float64(ranks)).sum(-1) / ranks.shape[-1]
-
-
-def _has_ties(curve: Any) -> bool:
-    return not curve.untied and (curve.single or curve.any_entry(curve.items > 1))
 
 
 def _divide_or_zero(total: Any, count: Any) -> Any:

@@ -167,11 +167,6 @@ def single_hits_in_top(curve: Any, k: int, ties: str) -> float:
     return float(curve.hits_above.item(last) + tie_rule(ties).hits_within(hits, items, min(items, k - above)))
 
 
-def hits_at_every_rank(curve: HitCurve, depth: int, ties: str) -> Tensor:
-    """Return h(k) of each ranking for k = 1 .. ``depth``, (S, K) float64, as :func:`hits_in_top` does for one k."""
-    return sum_hits_at_ranks(curve, depth, ties, torch.ones_like(curve.m), curve.segment, len(curve.m))
-
-
 def sum_hits_at_ranks(
     curve: HitCurve, depth: int, ties: str, weight: Tensor, rows: Tensor | None = None, count: int = 1
 ) -> Tensor:

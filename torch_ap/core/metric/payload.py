@@ -67,7 +67,8 @@ def pack(kind: str, settings: Any, updates: int, states: Mapping[str, Tensor | N
             forms.append([name])
             continue
         raw = _raw(state)
-        packed = zlib.compress(raw, 1) if _shrinks(raw) else raw
+        sample = raw[:_SAMPLE]
+        packed = zlib.compress(raw, 1) if len(zlib.compress(sample, 1)) < _MAX_RATIO * len(sample) else raw
         forms.append([name, str(state.dtype).removeprefix("torch."), list(state.shape), len(packed), packed is not raw])
         parts.append(packed)
     content = {"class": kind, "settings": settings, "updates": updates, "order": sys.byteorder, "states": forms}
@@ -177,11 +178,6 @@ def _tensor(data: bytes, dtype: torch.dtype, shape: list[int], packed: bool) -> 
 def _raw(state: Tensor) -> bytes:
     flat = state.detach().cpu().contiguous().flatten()
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-
-
-def _shrinks(raw: bytes) -> bool:
-    sample = raw[:_SAMPLE]
-    return len(zlib.compress(sample, 1)) < _MAX_RATIO * len(sample)
 
 
 def _checksum(data: bytes) -> bytes:

@@ -399,28 +399,19 @@ def check_class(metric: object, other: object, name: str) -> None:
     """
     if isinstance(other, type(metric)):
         return
-    kind, other_kind = type(metric), type(other)
-    if kind.__name__ == other_kind.__name__:
-        raise ValueError(f"`{name}` must be a {_full_name(kind)}, got a {_full_name(other_kind)}")
-    raise ValueError(f"`{name}` must be a {kind.__name__}, got a {other_kind.__name__}")
+    kinds = type(metric), type(other)
+    names = [kind.__name__ for kind in kinds]
+    if names[0] == names[1]:
+        names = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
+    raise ValueError(f"`{name}` must be a {names[0]}, got a {names[1]}")
 
 
 def check_settings(mine: Mapping[str, Any], theirs: Mapping[str, Any], name: str = "other") -> None:
     """Raise ValueError with the different settings, if two metrics differ in any."""
-    unlike = [key for key, value in mine.items() if not _same(value, theirs.get(key))]
+    unlike = [key for key, value in mine.items() if not tensors.are_equal(value, theirs.get(key))]
     if unlike:
         text = "; ".join(f"{key}: {_text(mine[key])} here, {_text(theirs.get(key))} there" for key in unlike)
         raise ValueError(f"`{name}` must have the same settings; {text}")
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor) or isinstance(other, Tensor):
-        return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
-    return bool(one == other)
-
-
-def _full_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def with_shortcut(shortcut: Callable[..., bool]) -> Callable[[F], F]:

@@ -164,7 +164,8 @@ def ranking(scores: Array, flags: Array, depth: int | None = None) -> Any:
         hit_scores = hit_scores[hit_scores >= ascending[-depth]]
     hit_scores.sort()
     if not len(hit_scores) or not np.count_nonzero(ascending[1:] == ascending[:-1]):
-        return untied_curve(ascending, hit_scores, m)
+        ones, items_above = _ONES[: len(hit_scores)], n - 1 - ascending.searchsorted(hit_scores)[::-1]
+        return _single_curve(ones, ones, _RANKS[: len(ones)], items_above, n, m, untied=True)
     at_start = np.bincount(ascending.searchsorted(hit_scores))  # hits of the group that begins at each place
     start = (at_start > 0).nonzero()[0][::-1]
     end = ascending.searchsorted(ascending.take(start), "right")
@@ -187,20 +188,6 @@ def attach_grades(curve: HitCurve, scores: Array, flags: Array, grades: Array) -
     ideal = hit_grades.copy()
     ideal.sort()
     return hit_curve.attach_grades(curve, hit_grades.take(by_score), ideal[::-1])
-
-
-def untied_curve(ascending: Array, hit_scores: Array, m: int) -> Any:
-    """Return the native curve of one ranking of few distinct scores.
-
-    Args:
-        ascending: (N,) all scores, sorted, at most ``FEW_ITEMS``.
-        hit_scores: (H,) scores of the hits, sorted.
-        m: number of all hits; H may be only the hits in the top k.
-    """
-    n, size = len(ascending), len(hit_scores)
-    items_above = n - 1 - ascending.searchsorted(hit_scores)[::-1]
-    ones = _ONES[:size]
-    return _single_curve(ones, ones, _RANKS[:size], items_above, n, m, untied=True)
 
 
 def _single_curve(

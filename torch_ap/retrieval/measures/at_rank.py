@@ -237,7 +237,9 @@ class AtEveryRank(Measure):
     def values(self, curve: HitCurve) -> Tensor:
         """Return the value of each ranking at each rank: (S, K) float64; NaN if nothing is relevant."""
         k = self.ranks(curve)
-        hits, n, m = counts.hits_at_every_rank(curve, len(k), self.ties), curve.n[:, None], curve.m[:, None]
+        rankings, ones = len(curve.m), torch.ones_like(curve.m)
+        hits = counts.sum_hits_at_ranks(curve, len(k), self.ties, ones, curve.segment, rankings)
+        n, m = curve.n[:, None], curve.m[:, None]
         total = m if self.ratio == "recall" else torch.minimum(k, n.clamp(min=1)) if self.adaptive_k else k
         return torch.where(m > 0, hits / segments.as_float64(total), torch.nan)
 

@@ -149,8 +149,7 @@ class RetrievalRPrecision(QueryMetric):
         ties: Ties = "expected",
         **kwargs: Any,
     ) -> None:
-        measure = RPrecision(ties)
-        super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
+        super().__init__(RPrecision(ties), empty_target_action, ignore_index, aggregation, **kwargs)
 
 
 class RetrievalFallOut(TopKMetric):

@@ -34,6 +34,7 @@ from torch_ap.retrieval.embeddings import (
     embedding_retrieval,
 )
 from torch_ap.retrieval.metrics import query_sample
+from torch_ap.retrieval.metrics.analyses import QueryAnalyses
 from torch_ap.retrieval.metrics.query_sample import QuerySample
 from torch_ap.retrieval.rankings import Rankings
 from torch_ap.retrieval.settings import MeasureSettings
@@ -188,6 +189,7 @@ class EmbeddingMAP(EmbeddingColumns):
     confidence_interval = query_sample.confidence_interval
     compare = query_sample.compare
     chance_level = metric.chance_level
+    per_query = QueryAnalyses.per_query
     summary = metric.summary
 
     def __init__(
@@ -286,21 +288,6 @@ class EmbeddingMAP(EmbeddingColumns):
         """
         sample = self._sample()
         return sample.settings.value(sample.settings.per_query(sample.rankings), sample.dtype, warn=self.update_called)
-
-    def per_query(self) -> tuple[Tensor, Tensor]:
-        """Return the queries that count in the mean, and the value of each; of all processes.
-
-        Returns:
-            (Q,) int64, the numbers of the queries, in the order of processes and updates; and (Q,) values in [0, 1], in
-            the dtype of ``compute()``.
-
-        Raises:
-            ValueError: see ``compute()``.
-        """
-        with self._all_ranks():
-            sample = self._sample()
-        queries, values = sample.values()
-        return queries, values.to(sample.dtype)
 
     @renamed_keywords(k="top_k")
     def evaluate(self, top_k: Sequence[int] = (1, 5, 10)) -> EmbeddingRetrieval:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Generator, Tensor
 
-from torch_ap.core.base import checks
+from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.base.options import allowed_values
@@ -167,7 +167,7 @@ class QuerySample(Sample):
             _check_values(owner, queries, values)
         how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
         how["groups"] = self._ids_of_groups(own_values[0])
-        if not _are_equal(how["groups"], other._ids_of_groups(own_values[0])):
+        if not tensors.are_equal(how["groups"], other._ids_of_groups(own_values[0])):
             raise ValueError("`other` must have been updated with the same `groups`")
         return compare_per_query(own_values[1], other_values[1], bounds=(0, 1), **how)
 
@@ -340,10 +340,6 @@ def chance_test(
     with self._all_ranks():
         sample: QuerySample = self._sample(groups=groups)
         return sample.chance_test(method, resampling).to(self.device)
-
-
-def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
-    return a is b if a is None or b is None else torch.equal(a, b)
 
 
 def _check_judgements(own: Rankings, other: Rankings) -> None:

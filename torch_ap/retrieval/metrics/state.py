@@ -72,14 +72,6 @@ def _send_queries(ranks: Ranks, batch: QueryBatch) -> QueryBatch:
     )
 
 
-def gather_values(ranks: Ranks, compute: Callable[[Rankings], PerQuery], rankings: Rankings) -> PerQuery:
-    """Return the values of the queries of all processes, each computed by its process."""
-    own_values = ranks.attempt(compute, rankings)
-    queries, values, counted = (torch.cat(ranks.gather_unequal(x)) for x in own_values)
-    order = torch.argsort(queries)
-    return PerQuery(queries[order], values[order], counted[order])
-
-
 FLAT, ROWS, GRADES = "query_indexes", "row_lengths", "query_grades"
 COLUMNS = (
     "query_scores", "query_relevance", FLAT, ROWS, "judged_queries", "judged_counts",
@@ -286,7 +278,10 @@ class QueryState(RankingMetric):
             return self._settings.per_query(self._ranked())
         self._raise_first_violation()
         ranks, rankings, _ = self._exchanged
-        return gather_values(ranks, self._settings.per_query, rankings)
+        own_values = ranks.attempt(self._settings.per_query, rankings)
+        queries, values, counted = (torch.cat(ranks.gather_unequal(x)) for x in own_values)
+        order = torch.argsort(queries)
+        return PerQuery(queries[order], values[order], counted[order])
 
     def _dtype_of_values(self) -> torch.dtype:
         if self._exchanged is not None:
