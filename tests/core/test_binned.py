@@ -343,8 +343,9 @@ def test_sketches_add_up_over_the_ends_that_all_have(shards, size):
         sketch = adaptive.learn_bins(items, size) if scores else adaptive.empty_sketch(1, size)
         target = (items > 4).long()
         if scores:
-            sketch = adaptive.add_counts(sketch, adaptive.count_items(sketch, items, target))
-            sketch = adaptive.add_counts(sketch, adaptive.count_items(sketch, items, target, weight=items[:, 0] / 8))
+            for weight in (None, items[:, 0] / 8):
+                counts = adaptive.count_items(sketch, bins.Items(items, target, weight))
+                sketch = adaptive.add_counts(sketch, counts)
         sketches.append(sketch)
     merged = adaptive.merge_sketches(torch.stack(sketches))
     ends = [[end for end in sketch[0, :, 0].tolist() if end != adaptive._UNUSED] for sketch in sketches]

@@ -22,14 +22,14 @@ def slow(scores, relevant, weights):
 @given(tables())
 def test_counts(table):
     scores, relevant = table
-    counted = bins.count(scores, relevant, THRESHOLDS)
+    counted = bins.count(bins.Items(scores, relevant), THRESHOLDS)
     assert counted.dtype == torch.int64
     assert torch.equal(counted.float(), slow(scores, relevant, torch.ones_like(scores)))
     weights = torch.arange(1.0, len(scores) + 1)
-    weighted = bins.count(scores, relevant, THRESHOLDS, weight=weights)
+    weighted = bins.count(bins.Items(scores, relevant, weights), THRESHOLDS)
     assert torch.equal(weighted.float(), slow(scores, relevant, weights[:, None].expand(scores.shape)))
     kept = scores != 1.0
-    some = bins.count(scores, relevant, THRESHOLDS, counted=kept)
+    some = bins.count(bins.Items(scores, relevant, counted=kept), THRESHOLDS)
     assert torch.equal(some.float(), slow(scores, relevant, kept.float()))
 
 
@@ -37,7 +37,8 @@ def test_class_ids(generator):
     scores = torch.randn(40, 5, generator=generator)
     target = torch.randint(5, (40,), generator=generator)
     one_hot = torch.nn.functional.one_hot(target, 5)
-    assert torch.equal(bins.count(scores, target, THRESHOLDS), bins.count(scores, one_hot, THRESHOLDS))
+    classes, labels = (bins.count(bins.Items(scores, x), THRESHOLDS) for x in (target, one_hot))
+    assert torch.equal(classes, labels)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -81,12 +82,11 @@ def test_counts_add_to_earlier_counts(size, classes, weighted, generator):
     target = torch.randint(3 if classes else 2, (2, size) if classes else (2, size, 3), generator=generator)
     weight = torch.randint(1, 9, (2, size), generator=generator) / 8 if weighted else [None, None]
     kept = torch.rand(target.shape, generator=generator) < 0.8
-    first, second = (
-        bins.count(scores[i], target[i], kind, weight=weight[i], counted=kept[i]).clone() for i in range(2)
-    )
+    batches = [bins.Items(*columns) for columns in zip(scores, target, weight, kept, strict=True)]
+    first, second = (bins.count(batch, kind).clone() for batch in batches)
     expected = first + second
     before = first.clone()
-    total, writes = bins.add(first, scores[1], target[1], kind, weight=weight[1], counted=kept[1])
+    total, writes = bins.add(first, batches[1], kind)
     assert torch.equal(first, before)
     for write in writes:
         write()

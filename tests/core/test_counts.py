@@ -50,7 +50,8 @@ def test_at_rank(ties, ranking, k):
 
 @given(rankings(), st.lists(st.sampled_from([-3.0, -1.0, 0.0, 0.3, 0.5, 2.0]), min_size=1, max_size=4, unique=True))
 def test_at_thresholds(ranking, thresholds):
-    binned = bins.count(torch.tensor(ranking[0]), torch.tensor(ranking[1]).long(), torch.tensor(sorted(thresholds)))
+    items = bins.Items(torch.tensor(ranking[0]), torch.tensor(ranking[1]).long())
+    binned = bins.count(items, torch.tensor(sorted(thresholds)))
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
     for place, threshold in enumerate(sorted(thresholds, reverse=True)):
         exact = oracles.counts_at_score(*ranking, threshold)

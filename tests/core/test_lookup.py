@@ -73,6 +73,6 @@ def test_sketches_count_the_same_by_both(columns, weighted, classes, generator, 
     found = []
     for pays in (1, 10**9):
         monkeypatch.setattr(bins, "MIN_SCORES", pays)
-        found.append(adaptive.count_items(sketch, scores, target, weight=weight, kept=kept))
+        found.append(adaptive.count_items(sketch, bins.Items(scores, target, weight, kept)))
     assert torch.equal(*found)
     assert found[0].sum() == (kept.sum() * (columns if classes else 1) if weight is None else found[1].sum())

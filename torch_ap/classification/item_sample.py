@@ -21,8 +21,8 @@ from torch_ap.inference import influence
 from torch_ap.inference.average_precision import interval_method, interval_of_curve
 from torch_ap.inference.average_precision_at_k import interval_at_k_of_curve
 from torch_ap.inference.chance import tie_groups
-from torch_ap.inference.comparison import compare_averages, compare_curves
-from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_curves_at_k, method_at_k
+from torch_ap.inference.comparison import RankedPair, compare_averages, compare_pair
+from torch_ap.inference.comparison_at_k import METHODS_AT_K, TopSettings, compare_pair_at_k, method_at_k
 from torch_ap.inference.contributions import (
     Contributions,
     jackknife_contributions,
@@ -195,14 +195,13 @@ class ItemSample(Sample):
         mine, theirs = _paired_batches(self.batch, other.batch)
         curves = self.curve, other.curve
         if self._is_cut:
-            return self._compare_at_k((mine, theirs), curves, confidence_level, method, resampling)
+            return self._compare_at_k(_ranked_pair(mine, theirs, curves), confidence_level, method, resampling)
         if self.settings.inputs.width is not None:
             default = "influence" if mine.groups is None else grouped.DEFAULT
             options = InferenceSettings(confidence_level, method or default, self.design)
             return compare_averages(self.settings, (mine, theirs), curves, options)
-        (own, relevant, groups), (other_scores, _, _) = map(_ranked_items, (mine, theirs))
         options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
-        return compare_curves(curves, (own, other_scores), relevant, self.settings.convention, options, groups)
+        return compare_pair(_ranked_pair(mine, theirs, curves), self.settings.convention, options)
 
     def compare_each(
         self, other: "ItemSample", names: Sequence[str], confidence_level: float, resampling: Resampling
@@ -216,26 +215,19 @@ class ItemSample(Sample):
             relevant, rows = influence.select_column(mine.target, column, self.settings.inputs.ignoring)
             scores = mine.scores[:, column][rows], theirs.scores[:, column][rows]
             groups = None if mine.groups is None else mine.groups[rows]
-            comparisons[name] = compare_curves(
-                curves, scores, relevant[rows], self.settings.convention, options, groups
-            )
+            pair = RankedPair(curves, scores, relevant[rows], groups)
+            comparisons[name] = compare_pair(pair, self.settings.convention, options)
         return group_comparison(comparisons, **options.fields)
 
     def _compare_at_k(
-        self,
-        batches: tuple[Batch, Batch],
-        curves: tuple[HitCurve, HitCurve],
-        confidence_level: float,
-        method: str | None,
-        resampling: Resampling,
+        self, pair: RankedPair, confidence_level: float, method: str | None, resampling: Resampling
     ) -> Comparison:
         """Return the comparison of AP@k of one ranking."""
-        k, denominator = self._validate_cut(method, METHODS_AT_K, curves[1])
-        (own, relevant, groups), (other_scores, _, _) = map(_ranked_items, batches)
+        k, denominator = self._validate_cut(method, METHODS_AT_K, pair.curves[1])
         level = checks.open_fraction("confidence_level", confidence_level)
-        method = method_at_k(method, groups)
+        method = method_at_k(method, pair.groups)
         options = TopSettings(k, "average_precision", denominator, level, method, resampling)
-        return compare_curves_at_k(curves, (own, other_scores), relevant, options, groups)
+        return compare_pair_at_k(pair, options)
 
     def noisy_interval(
         self, false_positive_rate: float, false_negative_rate: float, confidence_level: float
@@ -300,6 +292,12 @@ def _ranked_items(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
     is_counted = counted_items(batch.target)
     groups = None if batch.groups is None else batch.groups[is_counted]
     return batch.scores[is_counted], batch.target[is_counted] == 1, groups
+
+
+def _ranked_pair(mine: Batch, theirs: Batch, curves: tuple[HitCurve, HitCurve]) -> RankedPair:
+    """Return the items of one ranking of each system that are not ignored."""
+    (own, relevant, groups), (other, _, _) = map(_ranked_items, (mine, theirs))
+    return RankedPair(curves, (own, other), relevant, groups)
 
 
 def _paired_batches(mine: Batch | None, theirs: Batch | None) -> tuple[Batch, Batch]:

@@ -117,7 +117,7 @@ def counts_at_threshold(
     inputs = ClassificationInputs()
     batch = inputs.validate_now(preds, target, weights)
     ascending, order = levels.to(batch.scores.device).sort()
-    binned = bins.count(batch.scores, batch.target, ascending, weight=batch.weights)
+    binned = bins.count(bins.Items(batch.scores, batch.target, batch.weights), ascending)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
     columns = len(levels) - 1 - order.argsort()
     return at.map(lambda x: x[0, columns].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))

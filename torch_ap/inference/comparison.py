@@ -7,7 +7,7 @@ common scale, so the ranks are swapped. Ties between swapped ranks are broken at
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -46,21 +46,52 @@ from torch_ap.inference.resampling import InferenceSettings, Resampling
 _HIGH_AP, _FEW_MISSES = 0.9, 3  # AP and m (1 - AP) of a system whose intervals cover too little (benchmarks.coverage)
 
 
+@dataclass(frozen=True, eq=False)
+class RankedPair:
+    """Validated scores of the same N items by two systems.
+
+    Attributes:
+        curves: the ranking of each system.
+        scores: the (N,) scores of each system.
+        relevant: (N,) bool, the hits.
+        groups: (N,) int64, the group of each item; None for independent items.
+    """
+
+    curves: tuple[HitCurve, HitCurve]
+    scores: tuple[Tensor, Tensor]
+    relevant: Tensor
+    groups: Tensor | None = None
+
+    @classmethod
+    def from_arguments(cls, preds_a: Tensor, preds_b: Tensor, target: Tensor, groups: SampleIds) -> "RankedPair":
+        """Validate the arguments of a public function, and rank the items."""
+        tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
+        for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
+            tensors.check_scores(name, preds, target)
+        a, b = (ClassificationInputs().validate_now(preds, target).scores for preds in (preds_a, preds_b))
+        relevant = target == 1
+        curves = builders.from_scores(a, relevant), builders.from_scores(b, relevant)
+        return cls(curves, (a, b), relevant, grouped.validate_groups(groups, relevant.shape, relevant.device))
+
+    @property
+    def systems(self) -> list[tuple[HitCurve, Tensor]]:
+        """The ranking and the scores of each system."""
+        return list(zip(self.curves, self.scores, strict=True))
+
+
 class PairedItems:
     """Contributions of each item to both APs, for the standard error of functions of the two APs."""
 
-    def __init__(
-        self, curves: Sequence[HitCurve], scores: tuple[Tensor, Tensor], relevant: Tensor, options: InferenceSettings
-    ) -> None:
-        self.curves, self.relevant, self.design = curves, relevant, options.design
-        self.df = float(min(int(relevant.sum()), len(relevant) - int(relevant.sum())) - 1)
+    def __init__(self, pair: RankedPair, options: InferenceSettings) -> None:
+        self.curves, self.relevant, self.design = pair.curves, pair.relevant, options.design
+        self.m, self.n = int(pair.curves[0].m), len(pair.relevant)
+        self.df = float(min(self.m, self.n - self.m) - 1)
         self.is_scaled = True
-        self.m, self.n = int(curves[0].m), len(relevant)
         self.by_influence = not options.method.startswith("jackknife")
         self.contributions: list[Tensor] = []
-        if min(self.m, self.n - self.m) > 1:
+        if self.df > 0:
             values = influence.influence if self.by_influence else influence.leave_one_out
-            self.contributions = [values(curve).values_at(x, relevant) for curve, x in zip(curves, scores, strict=True)]
+            self.contributions = [values(curve).values_at(x, pair.relevant) for curve, x in pair.systems]
 
     def standard_error(self, slopes: tuple[float, float] = (1.0, 1.0)) -> float:
         """Return the standard error of a weighted difference of the APs; NaN with fewer than two hits or two misses."""
@@ -430,48 +461,36 @@ def compare_rankings(
     """
     tensors.no_weights(weights, "a comparison")
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
-    scores = []
-    for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
-        tensors.check_scores(name, preds, target)
-        scores.append(ClassificationInputs().validate_now(preds, target).scores)
-    relevant = target == 1
+    pair = RankedPair.from_arguments(preds_a, preds_b, target, groups)
     options = InferenceSettings(confidence_level, method, design, resampling)
-    curves = [builders.from_scores(preds, relevant) for preds in scores]
-    ids = grouped.validate_groups(groups, relevant.shape, relevant.device)
-    return compare_curves(curves, (scores[0], scores[1]), relevant, PLAIN, options, ids).to(preds_a.device)
+    return compare_pair(pair, PLAIN, options).to(preds_a.device)
 
 
-def compare_curves(
-    curves: Sequence[HitCurve],
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
-    convention: Convention,
-    options: InferenceSettings,
-    groups: Tensor | None = None,
-) -> Comparison:
-    """Compare validated items and their curves as :func:`compare_rankings`; ``convention`` must be plain AP."""
-    method = options.method
+def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSettings) -> Comparison:
+    """Compare validated items as :func:`compare_rankings`; ``convention`` must be plain AP."""
+    method, curves = options.method, pair.curves
     checks.one_of("method", method, METHODS)
     for curve in curves:
         check_comparison(convention, method, curve)
     value_a, value_b = (float(average_precision(curve)) for curve in curves)
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
     # without misses, or if the systems rank the items in the same way, no item distinguishes them
-    if hits and (not misses or (min(hits, misses) < 2 and torch.equal(*(order.dense_ranks(x)[1] for x in scores)))):
+    if hits and (
+        not misses or (min(hits, misses) < 2 and torch.equal(*(order.dense_ranks(x)[1] for x in pair.scores)))
+    ):
         return comparison_from_error(value_a, value_b, 0.0, **options.fields)
-    if method == "bootstrap" and groups is None:
-        low, high, error, p = _bootstrap(curves, scores, relevant, convention, options)
+    if method == "bootstrap" and pair.groups is None:
+        low, high, error, p = _bootstrap(pair, convention, options)
         comparison = comparison_from_error(value_a, value_b, error, reason=_reason(hits, error), **options.fields)
         if comparison.p_value == 1:
             return comparison
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
-        return limit_p_value(comparison, len(relevant), "items")
+        return limit_p_value(comparison, len(pair.relevant), "items")
     items: PairedItems | PairedGroups
-    if groups is None:
-        items = PairedItems(curves, scores, relevant, options)
+    if pair.groups is None:
+        items = PairedItems(pair, options)
     else:
-        items = _without_groups(curves, scores, relevant, Groups.from_ids(groups), options)
+        items = _without_groups(pair, Groups.from_ids(pair.groups), options)
     error = items.standard_error()
     df = math.inf if method.endswith("-z") else items.df
     reason = _reason(hits, error)
@@ -489,44 +508,30 @@ def compare_curves(
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p), reason=reason)
     if method != "permutation":
         return comparison
-    differences = swapped_differences(*scores, relevant, options.resampling).abs()
+    differences = swapped_differences(*pair.scores, pair.relevant, options.resampling).abs()
     p = (int((differences[1:] >= differences[0] - SAME_VALUE).sum()) + 1) / len(differences)
     reason = comparison.reason.replace("neither interval nor p-value", "no interval")
     return replace(comparison, p_value=number(p), reason=reason)
 
 
-def _without_groups(
-    curves: Sequence[HitCurve],
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
-    groups: Groups,
-    options: InferenceSettings,
-) -> PairedGroups:
+def _without_groups(pair: RankedPair, groups: Groups, options: InferenceSettings) -> PairedGroups:
     """Return the AP of each system without each group."""
     grouped.check_design(options.design)
     method = grouped.resolve_method(options.method, groups, GROUP_METHODS)
     method = grouped.resolve_method(grouped.DEFAULT, groups) if method == "logit" else method
-    systems = zip(curves, scores, strict=True)
-    values = [grouped.without_each_group(*system, relevant, groups, method) for system in systems]
-    return PairedGroups(values, groups, relevant, method=method)
+    values = [grouped.without_each_group(*system, pair.relevant, groups, method) for system in pair.systems]
+    return PairedGroups(values, groups, pair.relevant, method=method)
 
 
 def _bootstrap(
-    curves: Sequence[HitCurve],
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
-    convention: Convention,
-    options: InferenceSettings,
+    pair: RankedPair, convention: Convention, options: InferenceSettings
 ) -> tuple[float, float, float, float]:
     """Return the low and high end, the standard error and the p-value from resamples that both systems share."""
-    m, n = int(curves[0].m), len(relevant)
+    relevant, m, n = pair.relevant, int(pair.curves[0].m), len(pair.relevant)
     if min(m, n - m) < 2:
         return (math.nan,) * 4
     split = convention.reads_tie_groups
-    systems = [
-        bootstrap.group_items(curve, column, relevant, split_ties=split)
-        for curve, column in zip(curves, scores, strict=True)
-    ]
+    systems = [bootstrap.group_items(*system, relevant, split_ties=split) for system in pair.systems]
     indices = torch.arange(n, device=relevant.device)
     strata = [indices] if options.design == "iid" else [indices[relevant], indices[~relevant]]
 

@@ -22,21 +22,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks, tensors
+from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import Denominator, allowed_values
-from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.measures.ties import DENOMINATORS
 from torch_ap.core.measures.top_share import average_precision_in_top_share, precision_in_top_share, recall_in_top_share
 from torch_ap.core.metric.samples import SampleIds
-from torch_ap.core.ranking import builders, hit_curve
+from torch_ap.core.ranking import hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.inference import dirichlet
 from torch_ap.inference.average_precision_at_k import few_hits_reason
-from torch_ap.inference.comparison import PairedGroups, logit_test, ranks_of_hits, swapped_on_cpu
+from torch_ap.inference.comparison import PairedGroups, RankedPair, logit_test, ranks_of_hits, swapped_on_cpu
 from torch_ap.inference.dirichlet import WeightedItems
-from torch_ap.inference.groups import validate_groups
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.groups_at_k import combined_groups, effective_count_in_top, values_without_groups_at_k
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, number
 from torch_ap.inference.resampling import Resampling, group_items
@@ -125,18 +124,10 @@ def compare_rankings_at_k(
     checks.one_of("denominator", denominator, DENOMINATORS)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
-    scores = []
-    for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
-        tensors.check_scores(name, preds, target)
-        scores.append(ClassificationInputs().validate_now(preds, target).scores)
-    relevant = target == 1
-    k = checks.rank("top_k", top_k, len(relevant))
-    curves = [builders.from_scores(x, relevant) for x in scores]
-    ids = validate_groups(groups, relevant.shape, relevant.device)
-    options = TopSettings(k, measure, denominator, confidence_level, method_at_k(method, ids), resampling)
-    pair = (curves[0], curves[1]), (scores[0], scores[1])
-    return compare_curves_at_k(*pair, relevant, options, ids).to(preds_a.device)
+    pair = RankedPair.from_arguments(preds_a, preds_b, target, groups)
+    k, name = checks.rank("top_k", top_k, len(pair.relevant)), method_at_k(method, pair.groups)
+    options = TopSettings(k, measure, denominator, confidence_level, name, resampling)
+    return compare_pair_at_k(pair, options).to(preds_a.device)
 
 
 def method_at_k(method: str | None, ids: Tensor | None) -> str:
@@ -164,6 +155,11 @@ class TopSettings:
     method: str
     resampling: Resampling
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The settings that results contain, by field name."""
+        return {"confidence_level": self.confidence_level, "method": self.method, "design": "iid"}
+
     def values(self, curve: HitCurve, share: float) -> Tensor:
         """Return the measure of weighted curves, cut at a share of the weight, (S,)."""
         if self.measure == "average_precision":
@@ -181,76 +177,60 @@ class TopSettings:
         return total / {"min": min(self.k, m), "relevant": m, "found": max(len(place), 1)}[self.denominator]
 
 
-def compare_curves_at_k(
-    curves: tuple[HitCurve, HitCurve],
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
-    options: TopSettings,
-    ids: Tensor | None = None,
-) -> Comparison:
-    """Compare the curves of validated items as :func:`compare_rankings_at_k`."""
-    m = int(relevant.sum())
-    settings: dict[str, Any] = {
-        "confidence_level": options.confidence_level, "method": options.method, "design": "iid",
-    }  # fmt: skip
+def compare_pair_at_k(pair: RankedPair, options: TopSettings) -> Comparison:
+    """Compare validated items as :func:`compare_rankings_at_k`."""
+    m = int(pair.relevant.sum())
     if not m:
-        return Comparison.from_numbers(*[math.nan] * 7, **settings, reason="no hits: everything is NaN")
-    share = options.k / len(relevant)
-    first, second = (float(options.values(curve, share)) for curve in curves)
-    if ids is not None:
-        return _compare_in_groups((first, second), curves, scores, relevant, ids, options)
-    items = SharedItems.from_items(curves, scores, relevant, options.k)
+        return Comparison.from_numbers(*[math.nan] * 7, **options.fields, reason="no hits: everything is NaN")
+    share = options.k / len(pair.relevant)
+    first, second = (float(options.values(curve, share)) for curve in pair.curves)
+    if pair.groups is not None:
+        return _compare_in_groups((first, second), pair, combined_groups(pair.groups), options)
+    items = SharedItems.from_items(pair.curves, pair.scores, pair.relevant, options.k)
     if items.are_alike:
         reason = "no item distinguishes the systems: p = 1 by definition"
-        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **settings, reason=reason)
+        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **options.fields, reason=reason)
     generator = options.resampling.generator or torch.Generator().manual_seed(0)  # one for draws and permutations
     options = replace(options, resampling=replace(options.resampling, generator=generator))
     draws = items.draw(partial(options.values, share=share), options.resampling)
     mover = Mover((first, second), draws)
-    reason = few_hits_reason(curves, options.k) if options.measure == "average_precision" else ""
+    reason = few_hits_reason(pair.curves, options.k) if options.measure == "average_precision" else ""
     p, least = mover.p_value()
     if options.method == "permutation":
-        p, least = _permutation_p_value(scores, relevant, options, m)
+        p, least = _permutation_p_value(pair, options, m)
     if p <= least:
         reason = "; ".join(filter(None, [reason, f"p is no less than {least:.4g} with these draws"]))
     numbers = (first, second, first - second, *mover.ends(1 - options.confidence_level), mover.standard_error, p)
-    return Comparison.from_numbers(*numbers, **settings, reason=reason)
+    return Comparison.from_numbers(*numbers, **options.fields, reason=reason)
 
 
 def _compare_in_groups(
-    values: tuple[float, float],
-    curves: tuple[HitCurve, HitCurve],
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
-    ids: Tensor,
-    options: TopSettings,
+    values: tuple[float, float], pair: RankedPair, groups: Groups, options: TopSettings
 ) -> Comparison:
     """Return the comparison of the values at rank k of items in groups, by the values without each group."""
-    groups, level = combined_groups(ids), options.confidence_level
-    systems = zip(curves, scores, strict=True)
-    without = [values_without_groups_at_k(*x, relevant, groups, options.k, options.values) for x in systems]
-    most = min(effective_count_in_top(groups, x, options.k) for x in scores)
-    pair = PairedGroups(without, groups, relevant, most)
-    settings: dict[str, Any] = {"confidence_level": level, "method": options.method, "design": "iid"}
-    comparison = comparison_from_error(*values, pair.standard_error(), df=pair.df, reason=pair.reason, **settings)
+    k, relevant = options.k, pair.relevant
+    without = [values_without_groups_at_k(*x, relevant, groups, k, options.values) for x in pair.systems]
+    most = min(effective_count_in_top(groups, x, k) for x in pair.scores)
+    both = PairedGroups(without, groups, relevant, most)
+    error = both.standard_error()
+    comparison = comparison_from_error(*values, error, df=both.df, reason=both.reason, **options.fields)
     if not comparison.p_value < 1:  # also NaN
         return comparison
     if min(values) > 0:  # a value of 0 has no logit
-        low, high, p = logit_test(values, pair, level)
+        low, high, p = logit_test(values, both, options.confidence_level)
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
-    few = few_hits_reason(curves, options.k) if options.measure == "average_precision" else ""
+    few = few_hits_reason(pair.curves, k) if options.measure == "average_precision" else ""
     return replace(comparison, reason="; ".join(filter(None, [comparison.reason, few])))
 
 
-def _permutation_p_value(
-    scores: tuple[Tensor, Tensor], relevant: Tensor, options: TopSettings, m: int
-) -> tuple[float, float]:
+def _permutation_p_value(pair: RankedPair, options: TopSettings, m: int) -> tuple[float, float]:
     """Return the p-value of swapped ranks, and the least possible one."""
-    deepest = min(len(relevant), dirichlet.deepest_rank(options.k))  # no swap brings further items into the top k
-    can_enter = torch.zeros_like(relevant)
-    for x in scores:
+    # no swap brings further items into the top k
+    deepest = min(len(pair.relevant), dirichlet.deepest_rank(options.k))
+    can_enter = torch.zeros_like(pair.relevant)
+    for x in pair.scores:
         can_enter |= x >= x.topk(deepest).values[-1]
-    a, b, hit = (x[can_enter].cpu() for x in (*scores, relevant))
+    a, b, hit = (x[can_enter].cpu() for x in (*pair.scores, pair.relevant))
     differences = swapped_on_cpu(a, b, hit, options.resampling, partial(options.value_of_ranks, m)).abs()
     return (int((differences[1:] >= differences[0] - SAME_VALUE).sum()) + 1) / len(differences), 1 / len(differences)
 

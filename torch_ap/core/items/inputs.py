@@ -277,8 +277,7 @@ def curve_of(batch: Batch, *, ignoring: bool, keep_all_groups: bool = False) -> 
 
 def bins_of(batch: Batch, thresholds: bins.Bins | Tensor, *, ignoring: bool) -> Tensor:
     """Return the (C, B, 2) misses and hits of a batch in each bin, highest bin first, without a device sync."""
-    kept = counted_items(batch.target) if ignoring else None
-    return bins.count(batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept)
+    return bins.count(_items_to_count(batch, ignoring), thresholds)
 
 
 def add_to_bins(
@@ -293,8 +292,12 @@ def add_to_bins(
         ignoring: as of :func:`bins_of`.
         index: the bins of the scores, if they are known.
     """
-    kept = counted_items(batch.target) if ignoring else None
-    return bins.add(totals, batch.scores, batch.target, thresholds, weight=batch.weights, counted=kept, index=index)
+    return bins.add(totals, _items_to_count(batch, ignoring), thresholds, index)
+
+
+def _items_to_count(batch: Batch, ignoring: bool) -> bins.Items:
+    """Return the items of a batch, marked as counted or ignored."""
+    return bins.Items(*batch[:3], counted_items(batch.target) if ignoring else None)
 
 
 def curve_of_binned_ranking(batch: Batch, index: Tensor, *, ignoring: bool, from_bin: int) -> HitCurve:
@@ -480,7 +483,7 @@ def add_batch(sketch: Tensor, batch: Batch, settings: Bins, *, ignoring: bool) -
             counts = bins.spread(kept[: len(pilot)], pilot) if kept.ndim == 1 else kept[: len(pilot)]
             pilot = segments.as_float64(pilot).masked_fill(~counts, torch.nan)
         sketch = adaptive.learn_bins(pilot, sketch.shape[1])
-    more = adaptive.count_items(sketch, scores, batch.target, weight=batch.weights, kept=kept)
+    more = adaptive.count_items(sketch, bins.Items(scores, batch.target, batch.weights, kept))
     return adaptive.add_counts(sketch, more)
 
 

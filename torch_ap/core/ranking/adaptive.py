@@ -117,30 +117,25 @@ def _bin_scale(items: int, size: int) -> float:
     return high
 
 
-def count_items(
-    sketch: Tensor, scores: Tensor, relevant: Tensor, *, weight: Tensor | None = None, kept: Tensor | None = None
-) -> Tensor:
+def count_items(sketch: Tensor, items: bins.Items) -> Tensor:
     """Count misses and hits in each bin of a sketch, without a device sync on an accelerator.
 
     Args:
         sketch: (C, B, 5) with bins.
-        scores: (N, C).
-        relevant: (N, C) 0/1; or (N,), with several columns class ids.
-        weight: (N,) or the shape of ``scores``.
-        kept: bool, of the shape of ``relevant``: the items to count. Default: all.
+        items: the items, with (N, C) scores.
 
     Returns:
         (C, B, 2) misses and hits, lowest bin first.
     """
-    columns, size = sketch.shape[:2]
+    (columns, size), scores = sketch.shape[:2], items.scores
     if not scores.is_cpu or len(scores) < bins.MIN_SCORES:
-        return bins.count_by(partial(_search_bins, sketch), size, scores, relevant, weight=weight, counted=kept)
+        return bins.count_by(partial(_search_bins, sketch), size, items)
     counts = []
     for column in range(columns):
-        hit, *more = (_select_column(x, column) for x in (relevant, weight, kept))
-        hit = hit == column if relevant.ndim == 1 and columns > 1 else hit
+        hit, *more = (_select_column(x, column) for x in items[1:])
+        hit = hit == column if items.relevant.ndim == 1 and columns > 1 else hit
         place = _bin_lookup(sketch[column, :, _ENDS])
-        counts.append(bins.count_by(place, size, scores[:, column], hit, weight=more[0], counted=more[1]))
+        counts.append(bins.count_by(place, size, bins.Items(scores[:, column], hit, *more)))
     return torch.cat(counts)
 
 

@@ -290,54 +290,52 @@ class Sum(NamedTuple):
     writes: Sequence[partial[Any]]
 
 
-def add(
-    totals: Tensor,
-    scores: Tensor,
-    relevant: Tensor,
-    bins: Bins | Tensor,
-    *,
-    weight: Tensor | None = None,
-    counted: Tensor | None = None,
-    index: Tensor | None = None,
-) -> Sum:
+class Items(NamedTuple):
+    """Items to count.
+
+    Attributes:
+        scores: (N,) for one ranking, (N, C) for one ranking per column.
+        relevant: 0/1 of the shape of ``scores``; or (N,) class ids for (N, C) scores.
+        weight: (N,) or the shape of ``scores``; None for counts.
+        counted: bool, of the shape of ``relevant``: the items to count; None for all.
+    """
+
+    scores: Tensor
+    relevant: Tensor
+    weight: Tensor | None = None
+    counted: Tensor | None = None
+
+
+def add(totals: Tensor, items: Items, bins: Bins | Tensor, index: Tensor | None = None) -> Sum:
     """Return the sum of earlier counts and the counts of more items.
 
     Fewer items than cells are added in place, since the cells of many classes may be a thousand times as many.
 
     Args:
         totals: (C, B, 2) earlier counts, as ``count`` returns.
-        scores, relevant, bins, weight, counted: as for ``count``.
+        items: the new items.
+        bins: as for ``count``.
         index: the bins of the scores, as ``Bins.index`` returns them, if they are known.
     """
-    if totals.is_inference() or (index is None and scores.numel() >= totals.numel()):
-        return Sum(totals + count(scores, relevant, bins, weight=weight, counted=counted), ())
+    if totals.is_inference() or (index is None and items.scores.numel() >= totals.numel()):
+        return Sum(totals + count(items, bins), ())
     bins = _as_bins(bins)
-    place = bins.size - 1 - (bins.index(scores) if index is None else index)
-    return Sum(totals, (_addition(totals, _as_columns(place), relevant, weight, counted),))
+    place = bins.size - 1 - (bins.index(items.scores) if index is None else index)
+    return Sum(totals, (_addition(totals, _as_columns(place), *items[1:]),))
 
 
-def count(
-    scores: Tensor,
-    relevant: Tensor,
-    bins: Bins | Tensor,
-    *,
-    weight: Tensor | None = None,
-    counted: Tensor | None = None,
-) -> Tensor:
+def count(items: Items, bins: Bins | Tensor) -> Tensor:
     """Count misses and hits in each bin.
 
     Args:
-        scores: (N,) for one ranking, (N, C) for one ranking per column.
-        relevant: 0/1 of the shape of ``scores``; or (N,) class ids for (N, C) scores.
+        items: the items.
         bins: B bins; or (B - 1,) ascending thresholds.
-        weight: (N,) or the shape of ``scores``.
-        counted: bool, of the shape of ``relevant``: the items to count. Default: all.
 
     Returns:
         (C, B, 2), highest bin first, misses then hits; int64, or float64 with weights. C is 1 for (N,) scores.
     """
     bins = _as_bins(bins)
-    return count_by(bins.index, bins.size, scores, relevant, weight=weight, counted=counted).flip(1)
+    return count_by(bins.index, bins.size, items).flip(1)
 
 
 def _as_bins(bins: Bins | Tensor) -> Bins:
@@ -345,25 +343,15 @@ def _as_bins(bins: Bins | Tensor) -> Bins:
     return Bins("thresholds", len(bins) + 1, bins) if isinstance(bins, Tensor) else bins
 
 
-def count_by(
-    place: Callable[[Tensor], Tensor],
-    size: int,
-    scores: Tensor,
-    relevant: Tensor,
-    *,
-    weight: Tensor | None = None,
-    counted: Tensor | None = None,
-) -> Tensor:
+def count_by(place: Callable[[Tensor], Tensor], size: int, items: Items) -> Tensor:
     """Count misses and hits as :func:`count`, but lowest bin first and with any binning function.
 
     Args:
         place: returns the bins of (N, C) scores, counted from the lowest.
         size: the number of bins.
-        scores: as of :func:`count`.
-        relevant: as of :func:`count`.
-        weight: as of :func:`count`.
-        counted: as of :func:`count`.
+        items: the items.
     """
+    scores, relevant, weight, counted = items
     table = _as_columns(scores)
     totals = torch.zeros((table.shape[1], size, 2), dtype=torch.int64, device=table.device)
     totals = totals if weight is None else segments.as_float64(totals)

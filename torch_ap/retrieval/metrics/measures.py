@@ -308,7 +308,7 @@ class RetrievalNormalizedDCG(QueryMetric):
         Raises:
             TypeError, ValueError: see :meth:`torch_ap.retrieval.QueryMetric.update`.
         """
-        self._add(preds, target, indexes, mask, num_relevant, sample_ids, groups, retrieved)
+        self._add((preds, target, indexes, mask, num_relevant, retrieved), sample_ids, groups)
 
 
 _CLASSES: dict[type[Measure], Any] = {  # with more methods than QueryMetric

@@ -191,23 +191,14 @@ class QueryState(RankingMetric):
                 ``compute``. On any device, ``compute`` raises if batches contradict each other: different m for a
                 query, or an m below the number of ranked relevant items.
         """
-        self._add(preds, target, indexes, mask, num_relevant, sample_ids, groups)
+        self._add((preds, target, indexes, mask, num_relevant), sample_ids, groups)
 
-    def _add(
-        self,
-        preds: Tensor | None,
-        target: Tensor | None,
-        indexes: Tensor | None,
-        mask: Tensor | None,
-        num_relevant: Tensor | dict[int, int] | None,
-        sample_ids: SampleIds,
-        groups: QueryGroups,
-        retrieved: Tensor | None = None,
-    ) -> None:
+    def _add(self, columns: tuple[Any, ...], sample_ids: SampleIds, groups: QueryGroups) -> None:
+        """Add a batch, given the arguments of :meth:`QueryInputs.validate`."""
+        preds, target, num_relevant = columns[0], columns[1], columns[4]
         if preds is None and target is None and isinstance(num_relevant, dict):
             batch = self._judgements_alone(num_relevant)
         else:
-            columns: Any = (preds, target, indexes, mask, num_relevant, retrieved)
             batch = self._settings.inputs.validate(*columns)
         if batch.judged_counts is not None:
             check_batch(batch)
