@@ -207,7 +207,7 @@ class QueryState(RankingMetric):
         items = batch.indexes is not None or batch.lengths is not None  # else judgements only
         ids = None
         if sample_ids is not None:
-            what, shape = ("item", preds.shape) if batch.lengths is None else ("row", batch.lengths.shape)  # type: ignore[union-attr]
+            what, shape = ("item", preds.shape) if batch.lengths is None else ("row", batch.lengths.shape)
             ids = samples.validate_ids(samples.STATE, sample_ids, shape, batch.scores.device, what)
         grouped = query_groups(groups, preds, batch)
         scores = (batch.scores, batch.relevance) if items else (None, None)
