@@ -34,14 +34,14 @@ CHANGES = {
 }
 
 
-def result(preds, target, check_values):
+def result(preds, target, check_values, copy):
     """Return the columns, or the message of the error."""
     inputs = default_settings("bbox").inputs
     object.__setattr__(inputs, "check_values", check_values)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return inputs.validate(preds, target)[0]
+            return inputs.validate(preds, target, copy=copy)[0]
     except ValueError as error:
         return str(error)
     finally:
@@ -50,18 +50,19 @@ def result(preds, target, check_values):
 
 @each("change", CHANGES)
 @pytest.mark.parametrize("check_values", [True, False])
-def test_columns_and_messages_are_those_of_the_checks_of_each_value(change, check_values, monkeypatch):
+@pytest.mark.parametrize(("count", "copy"), [(4, True), (1, False)])
+def test_columns_and_messages_are_those_of_the_checks_of_each_value(change, check_values, count, copy, monkeypatch):
     cases = [(side, key, at) for side in (0, 1) for key in ("boxes", "labels", "scores", "iscrowd") for at in (0, -1)]
     for side, key, at in cases:
-        images = random_scene(12, images=4)
+        images = random_scene(12, images=count)
         if key not in images[side][at]:
             continue
         changed = change(images[side][at][key])
         images[side][at][key] = changed
-        usual = result(*images, check_values)
+        usual = result(*images, check_values, copy)
         with monkeypatch.context() as patch:
-            patch.setattr(rules, "join_usual", lambda *_: None)
-            expected = result(*images, check_values)
+            patch.setattr(rules, "join_usual", lambda *_, **__: None)
+            expected = result(*images, check_values, copy)
         if isinstance(expected, str):
             assert usual == expected
             continue

@@ -62,7 +62,7 @@ class Side:
             images = self._given = self.images
         self._keys_are_equal = set(map(len, images)) == {len(self.keys)}
         self.require_key("labels")
-        labels = None if self._may_share else rules.join_usual("labels", [image["labels"] for image in images])
+        labels = rules.join_usual("labels", [image["labels"] for image in images], copy=copy)
         if labels is None:
             values = [image["labels"] for image in self.images]
             if not rules.form_fits("labels", values, None):
@@ -88,11 +88,6 @@ class Side:
             return images
         return [with_plain_tensors(self.name, self._given[0])]
 
-    @property
-    def _may_share(self) -> bool:
-        """Whether columns can be the input tensors."""
-        return not self.copy and len(self._given) == 1
-
     def require_key(self, key: str) -> None:
         """Raise ValueError unless every dict has the key."""
         if not self._all_have(key):
@@ -116,9 +111,9 @@ class Side:
 
     def _join_usual(self, key: str, row: tuple[int, ...]) -> Tensor | None:
         """Return the concatenated values of a key in the usual form; None for others, which :meth:`_join` checks."""
-        if self._may_share or not self._all_have(key):
+        if not self._all_have(key):
             return None
-        return rules.join_usual(key, [image[key] for image in self._given], self.lengths, row)
+        return rules.join_usual(key, [image[key] for image in self._given], self.lengths, row, copy=self.copy)
 
     def _join(self, key: str, row: tuple[int, ...], *, real: bool) -> Tensor:
         """Return the concatenated values of a key in any valid form."""

@@ -364,7 +364,12 @@ def raise_invalid_column(
 
 
 def join_usual(
-    key: str, values: Sequence[Any], lengths: Sequence[int] | None = None, row: tuple[int, ...] = ()
+    key: str,
+    values: Sequence[Any],
+    lengths: Sequence[int] | None = None,
+    row: tuple[int, ...] = (),
+    *,
+    copy: bool = True,
 ) -> Tensor | None:
     """Return the concatenated values of a key if they are tensors on CPU of one dtype that keep the rules of form.
 
@@ -375,6 +380,7 @@ def join_usual(
         values: the key's value in each dict.
         lengths: the expected number of rows of each value, if known.
         row: shape of each row.
+        copy: whether the column must not share memory with a single value.
 
     Returns:
         The column; None for other values, which may need a conversion (:mod:`torch_ap.core.base.untraced`), and which
@@ -386,11 +392,11 @@ def join_usual(
     if lengths is not None and list(map(Tensor.numel, values)) != [size * length for length in lengths]:
         return None
     try:
-        joined = torch.cat(values)  # type: ignore[arg-type]
+        joined = torch.cat(values) if copy or len(values) > 1 else values[0].contiguous()  # type: ignore[arg-type]
     except RuntimeError:
         return None
     is_plain = key_bits(key_set(joined)) in PLAIN_KEYS  # a column has the keys of all parts
-    if not is_plain or joined.shape[1:] != row or not _dtype_fits(key, joined.dtype):
+    if not is_plain or not joined.ndim or joined.shape[1:] != row or not _dtype_fits(key, joined.dtype):
         return None
     return joined.detach() if joined.requires_grad else joined
 
