@@ -109,18 +109,13 @@ def counts_at_threshold(
     own = preds.dtype if preds.is_floating_point() else torch.float64
     if not preds.is_floating_point() and isinstance(threshold, int) and abs(threshold) < 1 << 63:
         own = torch.int64
-    levels = (
-        threshold.reshape(-1)
-        if isinstance(threshold, Tensor)
-        else torch.tensor([threshold], dtype=own, device=preds.device)
-    )
-    inputs = ClassificationInputs()
-    batch = inputs.validate_now(preds, target, weights)
-    ascending, order = levels.to(batch.scores.device).sort()
+    levels = threshold if isinstance(threshold, Tensor) else torch.tensor(threshold, dtype=own, device=preds.device)
+    batch = ClassificationInputs().validate_now(preds, target, weights)
+    ascending, order = levels.to(batch.scores.device).reshape(-1).sort()
     binned = bins.count(bins.Items(batch.scores, batch.target, batch.weights), ascending)
     at = counts.counts_from_bins(binned[:, :, 1], binned.sum(2))
-    columns = len(levels) - 1 - order.argsort()
-    return at.map(lambda x: x[0, columns].reshape(threshold.shape if isinstance(threshold, Tensor) else ()))
+    columns = levels.numel() - 1 - order.argsort()
+    return at.map(lambda x: x[0, columns].reshape(levels.shape))
 
 
 def curves_of_rows(
@@ -133,8 +128,7 @@ def curves_of_rows(
     check_ties(ties, TIES)
     tensors.scores("preds", preds)
     tensors.rows("preds", preds)
-    inputs = ClassificationInputs()
-    batch = inputs.validate_now(preds, target)
+    batch = ClassificationInputs().validate_now(preds, target)
     scores, returned = batch.scores, None
     if predicted is not None:
         _check_predicted(predicted, preds)

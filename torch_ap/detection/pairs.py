@@ -412,17 +412,8 @@ def keypoint_similarity(
     tensors.same_device(preds=preds, target=target, area=area, boxes=boxes)
     for name, value, _, checked in arguments:
         check_on_cpu(checked, name, value)
-    return _all_similarities(
-        keypoints.coco_pairs(
-            preds.detach(),
-            target.detach(),
-            segments.as_float64(area.detach()),
-            upright.to_xywh(boxes.detach(), box_format),
-            settings.sigmas,
-        ),
-        preds,
-        target,
-    )
+    truths = target.detach(), segments.as_float64(area.detach()), upright.to_xywh(boxes.detach(), box_format)
+    return _all_similarities(keypoints.coco_pairs(preds.detach(), *truths, settings.sigmas), preds, target)
 
 
 def _validate(preds: Tensor, target: Tensor, width: int, rules: tuple[str, ...], iscrowd: Tensor | None) -> Tensor:

@@ -55,12 +55,8 @@ class ColumnNames(NamedTuple):
         """Validate the arguments of the engines' functions: names, or lists of names."""
         names = {"preds": preds, "target": target}
         for name, value in names.items():
-            names[name] = [value] if isinstance(value, str) else value
-            if (
-                not isinstance(names[name], list | tuple)
-                or not names[name]
-                or not all(isinstance(x, str) for x in names[name])
-            ):
+            listed = names[name] = [value] if isinstance(value, str) else value
+            if not isinstance(listed, list | tuple) or not listed or not all(isinstance(x, str) for x in listed):
                 raise_invalid(name, "must be the name of a column or a list of names", value, TypeError)
         for name, value in {"group": group, "weights": weights}.items():
             if value is not None and not isinstance(value, str):

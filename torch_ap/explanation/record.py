@@ -182,9 +182,7 @@ def explanation_of(
         values=values,
         programs={name: convention.program for name, convention in conventions.items()},
         reported=None if reported is None else str(reported),
-        matches=()
-        if target is None
-        else tuple(name for name, value in values.items() if _distance(value, target[0]) <= target[1] + _SLACK),
+        matches=tuple(x for x in values if target and _distance(values[x], target[0]) <= target[1] + _SLACK),
         _settings={name: convention.settings for name, convention in conventions.items()},
         _evaluate=evaluate,
     )

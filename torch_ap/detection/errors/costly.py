@@ -44,7 +44,7 @@ def costliest_errors(detections: Outcomes, limit: int) -> dict[str, CostlyErrors
     ap = before.average_precision(every, m, no_changes(every))
     classes = int((~ap.isnan()).sum())
 
-    def costliest(flags: Tensor, category: Tensor, rows: Tensor, *, missed: bool) -> CostlyErrors:
+    def costliest(flags: Tensor, category: Tensor, rows: Tensor, missed: bool = False) -> CostlyErrors:
         """Return the costliest of the errors with flags, from the category and the row of each detection or truth."""
         place = flags.nonzero().squeeze(1)
         total, place = len(place), place[category[place].argsort(stable=True)]
@@ -59,11 +59,9 @@ def costliest_errors(detections: Outcomes, limit: int) -> dict[str, CostlyErrors
         best = cost.argsort(descending=True, stable=True)[:limit]
         return CostlyErrors(rows[place[best]], cost[best], total)
 
-    found = {
-        outcomes.DETECTION_KINDS[kind]: costliest(
-            detections.outcome == kind, ranked.category, ranked.rows, missed=False
-        )
-        for kind in range(outcomes.CLASSIFICATION, outcomes.IGNORED)
-    }
+    found = {}
+    for kind in range(outcomes.CLASSIFICATION, outcomes.IGNORED):
+        name = outcomes.DETECTION_KINDS[kind]
+        found[name] = costliest(detections.outcome == kind, ranked.category, ranked.rows)
     truths = torch.arange(len(detections.missed), device=m.device)
     return found | {"missed": costliest(detections.missed, detections.truth_category, truths, missed=True)}

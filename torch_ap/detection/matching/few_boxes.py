@@ -4,6 +4,7 @@ The results equal the results of the vectorized matching (:mod:`torch_ap.detecti
 bit: the same operations on float64 numbers, in the same order.
 """
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -120,17 +121,10 @@ def _groups(columns: Columns, *, micro: bool) -> tuple[Tensor, int, list[list[in
     distinct = sorted({*labels[0], *labels[1]})
     place = dict.fromkeys(distinct, 0) if micro else {label: at for at, label in enumerate(distinct)}
     size = 1 if micro else max(1, len(distinct))
-    groups = [
-        [
-            image * size + place[label]
-            for image, label in zip(
-                chain.from_iterable(map(repeat, range(len(counts)), counts)), labels_of_side, strict=True
-            )
-        ]
-        for counts, labels_of_side in zip(
-            (columns[f"{side}s_per_image"].tolist() for side in ("detection", "ground_truth")), labels, strict=True
-        )
-    ]
+    groups = []
+    for side, own in zip(("detection", "ground_truth"), labels, strict=True):
+        images = chain.from_iterable(map(repeat, itertools.count(), columns[f"{side}s_per_image"].tolist()))
+        groups.append([image * size + place[label] for image, label in zip(images, own, strict=True)])
     return _integers(distinct)[0], size, groups
 
 

@@ -63,14 +63,11 @@ def _keypoint_rows(settings: "ShapeSettings") -> tuple[RowColumn, ...]:
 
 def _keypoint_similarity(compared: Compared) -> PairIoU:
     """Return the object keypoint similarity (OKS)."""
-    columns = compared.columns
-    similarity = keypoints.coco_pairs(
-        columns["detection_keypoints"],
-        columns["ground_truth_keypoints"],
-        segments.as_float64(columns["ground_truth_area"]),
-        boxes.to_xywh(columns["ground_truth_boxes"], compared.options.box_format),
-        compared.options.sigmas,
-    )
+    columns, options = compared.columns, compared.options
+    found, true = (columns[f"{side}_keypoints"] for side in ("detection", "ground_truth"))
+    xywh = boxes.to_xywh(columns["ground_truth_boxes"], options.box_format)
+    areas = segments.as_float64(columns["ground_truth_area"])
+    similarity = keypoints.coco_pairs(found, true, areas, xywh, options.sigmas)
     return boxes.select_rows(similarity, compared.rows, compared.truths)
 
 

@@ -53,7 +53,8 @@ def check(mine: Columns, theirs: Columns, my_ids: Tensor | None, their_ids: Tens
         mine, theirs: the images of this metric and of ``other``.
         my_ids, their_ids: (B,) ids of these images, or None.
     """
-    other = [name for name in _truth_columns(mine) if not _equal(mine[name], theirs[name])]
+    pairs = ((name, mine[name], theirs[name]) for name in _truth_columns(mine))
+    other = [name for name, x, y in pairs if x.shape != y.shape or not bool(_alike(x, y).all())]
     if other:
         ids = None if my_ids is None or their_ids is None else (my_ids, their_ids)
         how = _differing_ids(ids) or _differing_counts(mine, theirs, ids) or _differing_column(mine, theirs, other[0])
@@ -106,10 +107,6 @@ def _first(flags: Tensor) -> int:
 def _alike(one: Tensor, other: Tensor) -> Tensor:
     """Return which values are equal, in any dtypes; NaN, the value of unknown boxes, equals NaN."""
     return (one == other) | (one.isnan() & other.isnan())
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool(_alike(one, other).all())
 
 
 @dataclass(frozen=True, eq=False)
