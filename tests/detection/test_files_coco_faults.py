@@ -41,16 +41,20 @@ def scene():
     return copy.deepcopy((truth, found))
 
 
+def write(folder, truth, found):
+    """Write both documents, from objects or bytes, and return their paths."""
+    paths = folder / "truth.json", folder / "found.json"
+    for path, content in zip(paths, (truth, found), strict=True):
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return paths
+
+
 @pytest.fixture
 def run_command(tmp_path, capsys):
     """Return a function that runs the command on two contents and returns status, standard output and error."""
 
     def run(truth, found, kind="bbox"):
-        for name, content in (("truth", truth), ("found", found)):
-            content = content if isinstance(content, bytes) else json.dumps(content).encode()
-            (tmp_path / f"{name}.json").write_bytes(content)
-        paths = [str(tmp_path / f"{name}.json") for name in ("truth", "found")]
-        status = main.main(["coco", *paths, "--iou-type", kind, "--json"])
+        status = main.main(["coco", *map(str, write(tmp_path, truth, found)), "--iou-type", kind, "--json"])
         return status, *capsys.readouterr()
 
     return run
@@ -260,9 +264,7 @@ def test_a_byte_order_mark_and_any_text_in_utf_8_are_read(run_command):
 def test_alternative_spellings_are_equal(tmp_path):
     truth, found = scene()
     truth["annotations"][0]["iscrowd"], truth["annotations"][1]["iscrowd"] = False, 1.0
-    (tmp_path / "truth.json").write_text(json.dumps(truth))
-    (tmp_path / "found.json").write_text(json.dumps(found))
-    data = read_coco(tmp_path / "truth.json", tmp_path / "found.json")
+    data = read_coco(*write(tmp_path, truth, found))
     assert data.target["iscrowd"].tolist() == [1, 0, 0]
     assert data.preds["scores"].tolist() == [0.9, 0.5, 0.25]
     assert data.sizes.tolist() == [[24, 20], [24, 20]]
@@ -272,9 +274,7 @@ def test_alternative_spellings_are_equal(tmp_path):
 def test_an_image_of_no_such_width_has_an_unknown_one(tmp_path, side):
     truth, found = scene()
     truth["images"][1]["width"] = side
-    for name, content in (("truth", truth), ("found", found)):
-        (tmp_path / name).write_text(json.dumps(content))
-    sizes = read_coco(tmp_path / "truth", tmp_path / "found").sizes
+    sizes = read_coco(*write(tmp_path, truth, found)).sizes
     assert sizes.isnan().tolist() == [[True, False], [False, False]]  # by id
 
 
@@ -420,9 +420,7 @@ def test_areas_of_the_function(tmp_path):
     truth, found = scene()
     for annotation, area in zip(truth["annotations"], (0, 0, 5000), strict=True):
         annotation |= {"area": area, "iscrowd": 0}
-    (tmp_path / "truth.json").write_text(json.dumps(truth))
-    (tmp_path / "found.json").write_text(json.dumps(found))
-    data = read_coco(tmp_path / "truth.json", tmp_path / "found.json")
+    data = read_coco(*write(tmp_path, truth, found))
     assert data.target["area"].tolist() == [0, 5000, 0]
     arguments = {"box_format": "xywh", "area_ranges": {"some": (1, 1e10), "medium": (1024, 9216)}}
     own = coco_mean_average_precision(data.preds, data.target, **arguments)
@@ -435,9 +433,7 @@ def test_areas_of_the_function(tmp_path):
 
 @pytest.mark.parametrize("side", ["preds", "target"])
 def test_areas_as_given_require_an_area_of_every_object(tmp_path, side):
-    for part, name in zip(scene(), ("truth", "found"), strict=True):
-        (tmp_path / f"{name}.json").write_text(json.dumps(part))
-    data = read_coco(tmp_path / "truth.json", tmp_path / "found.json", "segm")
+    data = read_coco(*write(tmp_path, *scene()), "segm")
     metric = MeanAveragePrecision("xywh", "segm", use_given_area=True)
     images = {"preds": data.preds, "target": data.target}
     metric.update(**images)
@@ -453,34 +449,28 @@ def test_text_ids_of_one_file_are_named_with_the_ids_of_the_other(known, found, 
     one = {"category_id": 1, "bbox": [1, 1, 5, 5]}
     truth = {"images": [{"id": known}], "categories": [{"id": 1, "name": "a"}]}
     truth["annotations"] = [{**one, "image_id": known, "area": 25}]
-    (tmp_path / "truth.json").write_text(json.dumps(truth))
-    (tmp_path / "found.json").write_text(json.dumps([{**one, "image_id": x, "score": 0.5} for x in (known, found)]))
-    run_command = rf"found.json\[1\]: 'image_id' must be {rule}, .* such as {known!r}, got {found!r}$"
-    with pytest.raises(ValueError, match=run_command):
-        read_coco(tmp_path / "truth.json", tmp_path / "found.json")
+    paths = write(tmp_path, truth, [{**one, "image_id": x, "score": 0.5} for x in (known, found)])
+    message = rf"found.json\[1\]: 'image_id' must be {rule}, .* such as {known!r}, got {found!r}$"
+    with pytest.raises(ValueError, match=message):
+        read_coco(*paths)
 
 
 def test_text_ids_are_named_as_text(tmp_path):
     truth, found = scene()
-    paths = tmp_path / "truth.json", tmp_path / "found.json"
     truth["categories"][1]["id"] = "dog"
-    paths[0].write_text(json.dumps(truth))
+    paths = write(tmp_path, truth, found)
     with pytest.raises(ValueError, match=r"categories\[1\]: 'id' must be an integer, as labels are .* got 'dog'"):
-        read_coco(paths[0], paths[0])
+        read_coco(*paths)
     truth = {"images": [], "annotations": [], "categories": [{"id": 9, "name": "cat"}]}
-    paths[0].write_text(json.dumps(truth))
-    paths[1].write_text(json.dumps([{**found[0], "image_id": "a"}]))
+    write(tmp_path, truth, [{**found[0], "image_id": "a"}])
     with pytest.raises(ValueError, match=r"found.json\[0\]: unknown image_id 'a'"):
         read_coco(*paths)
 
 
 def test_the_title_of_classes_names_the_requested_thresholds(tmp_path, capsys):
-    paths = tmp_path / "truth.json", tmp_path / "found.json"
-    for path, side in zip(paths, scene(), strict=True):
-        path.write_text(json.dumps(side))
+    paths = write(tmp_path, *scene())
     assert main.main(["coco", *map(str, paths), "--per-class", "--iou-thresholds", "0.3,0.75"]) == 0
-    run_command = capsys.readouterr().out
-    assert "over IoU 0.30,0.75, ap_75 at 0.75; tp" in run_command
+    assert "over IoU 0.30,0.75, ap_75 at 0.75; tp" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -505,10 +495,8 @@ def test_an_unknown_visibility_of_a_keypoint_is_named(visibility, tmp_path):
     truth = {"images": [{"id": 1}], "categories": [{"id": 1, "name": "a"}]}
     for annotations in ([wrong], [entry, wrong]):
         content = truth | {"annotations": [{**x, "bbox": BOX} for x in annotations]}
-        (tmp_path / "truth.json").write_text(json.dumps(content))
-        (tmp_path / "found.json").write_text("[]")
-        place = len(annotations) - 1
+        paths, place = write(tmp_path, content, []), len(annotations) - 1
         with pytest.raises(
             ValueError, match=rf"annotations\[{place}\]: 'keypoints' .* visibility .* got {visibility}$"
         ):
-            read_coco(tmp_path / "truth.json", tmp_path / "found.json", "keypoints")
+            read_coco(*paths, "keypoints")
