@@ -592,3 +592,14 @@ def test_tied_scores_are_not_above_chance():
     _, target, ids = draw(3, n=60, grouping=12)
     found = chance_test(torch.zeros(60), target, groups=ids)
     assert (float(found.p_value), found.reason) == (1, "all scores are tied: AP is the same in any order")
+
+
+def test_interpolated_ap_has_no_interval_with_groups():
+    target = torch.tensor([1, 0] * 20)
+    for method in (None, "bootstrap-logit"):
+        with pytest.raises(
+            ValueError, match="`interpolation` must be None for an interval with `groups`, got '101-point'"
+        ):
+            average_precision_interval(
+                torch.rand(40), target, interpolation="101-point", groups=torch.arange(40) // 2, method=method
+            )

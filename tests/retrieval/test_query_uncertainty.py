@@ -429,3 +429,19 @@ def test_groups_that_contradict_each_other():
     metric.update(preds, target, indexes, groups={1: 3, 2: 5})
     with pytest.raises(ValueError, match=r"got 4 and 5 for query 2\. Call `reset\(\)`"):
         metric.confidence_interval()
+
+
+@pytest.mark.parametrize(("k", "is_bounded"), [(3, False), (8, False), (9, True), (40, True)])
+def test_rankings_of_k_items_have_the_interval_without_a_bound(k, is_bounded):
+    preds, target, _ = data(size=120)
+    indexes = torch.arange(120) // 8  # all rankings have 8 items
+    metric = fed(retrieval.RetrievalPrecision(top_k=k), preds, target, indexes).set_dtype(torch.float64)
+    values, found = metric.per_query()[1], metric.confidence_interval()
+    without = mean_interval(values)
+    assert (found == without) == (not is_bounded)
+    assert found.estimate == without.estimate
+    if is_bounded:  # the interval of the share of the largest possible value, 8 / k
+        share = mean_interval(values * k / 8)
+        ends = [float(x) * 8 / k for x in (share.low, share.high)]
+        assert [float(found.low), float(found.high)] == pytest.approx(ends)
+        assert float(found.high) <= 8 / k

@@ -347,6 +347,8 @@ def _values_without_groups(
 ) -> ValuesWithoutGroups:
     """Return the values without each group, after a check of the other options."""
     grouped.check_design(options.design)
+    if settings.convention.interpolation is not None:
+        raise_invalid("interpolation", "must be None for an interval with `groups`", settings.convention.interpolation)
     check_convention(settings.convention, options.method, curve)
     return grouped.values_without_groups(settings, curve, validated, options.method)
 

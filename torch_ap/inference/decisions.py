@@ -244,7 +244,7 @@ class _GroupSwaps(_Swaps):
     def reason(self) -> str:  # type: ignore[override]
         """Why p cannot reach 5%; "" otherwise."""
         count = self.per_group.shape[2]
-        few = f"{count} groups with different decisions, so that p is at least {2.0 ** (1 - count):g}"
+        few = f"{count} group{'s' * (count > 1)} with different decisions, so that p is at least {2.0 ** (1 - count):g}"
         return few if count < _FEWEST_GROUPS else ""
 
     def _cases(self) -> tuple[int, str]:

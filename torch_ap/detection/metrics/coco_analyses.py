@@ -79,7 +79,8 @@ class CocoAnalyses(ShapeAnalyses, DetectionAnalyses):
         Returns:
             (K,) :class:`torch_ap.curves.Curve`, in the order of ``classes``, whatever ``average`` is. Items are
             detections, each its own threshold as in COCO. Positives are ground truths; ``m`` also counts undetected
-            ones. AP is NaN without ground truths.
+            ones. AP is NaN without ground truths. With ``groups`` of images, the intervals of ``operating_point()`` use
+            them; without groups, they take detections as independent.
 
         Raises:
             ValueError: for a threshold, area or limit that the metric does not have, and for invalid names.

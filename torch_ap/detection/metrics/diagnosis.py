@@ -62,6 +62,9 @@ def operating_points(
     The thresholds of the first nine rows were chosen on the same images, which makes the numbers too good: the best F1
     by 0.094 with 10 to 19 ground truths and by 0.017 with 100 or more. "fixed" is a ``score_threshold``.
 
+    If ``update`` had the ``groups`` of images, the intervals are those of the delete-one-group jackknife, see
+    :mod:`torch_ap.inference.groups_at_threshold`. The table is for independent images.
+
     Args:
         iou_threshold: one of the IoU thresholds; default 0.5, or the lowest without it.
         beta: weight of recall relative to precision in F, above 0, with a finite square.
@@ -78,8 +81,8 @@ def operating_points(
 
     Returns:
         :class:`torch_ap.detection.OperatingPoints` of (K,) tensors in the order of ``classes``, or of 0-d ones;
-        NaN, with a reason, if no threshold has the required precision or recall. The ends are NaN if one image
-        contains everything.
+        NaN, with a reason, if no threshold has the required precision or recall. The ends are NaN if one image or
+        group contains everything.
 
     Raises:
         TypeError, ValueError: for an invalid argument.

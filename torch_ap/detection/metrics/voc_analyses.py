@@ -97,7 +97,9 @@ class VocAnalyses(DetectionAnalyses):
 
         Returns:
             (K,) :class:`torch_ap.curves.Curve`, in the order of ``classes``. Items are detections, each its own
-            threshold as in the devkit, without detections of difficult objects. Positives are ground truths.
+            threshold as in the devkit, without detections of difficult objects. Positives are ground truths. With
+            ``groups`` of images, the intervals of ``operating_point()`` use them; without groups, they take detections
+            as independent.
 
         Raises:
             ValueError: for a threshold that the metric does not have, and for invalid names.
