@@ -24,6 +24,7 @@ _SIZES = (
     (6, 100, "equal"), (10, 100, "equal"), (10, 100, "geometric"), (20, 50, "equal"), (20, 50, "geometric"),
     (50, 20, "equal"), (50, 20, "geometric"), (200, 5, "equal"), (200, 5, "geometric"),
 )  # fmt: skip
+_COMPARED = ((10, 100, "equal"), (20, 50, "geometric"), (50, 20, "equal"), (200, 5, "geometric"))
 _EFFECTS = ((0.5, 1.0, -2.0), (1.0, 1.0, -1.0))  # as in the section on AP of items in groups
 _WANTED: dict[str, dict[str, Any]] = {
     "fixed at 1": {"threshold": 1.0}, "fixed at 2": {"threshold": 2.0}, "precision 0.7": {"precision": 0.7},
@@ -107,7 +108,7 @@ def decisions(groups: int, size: int, sizes: str, correlation: float, *, repetit
 
 def sections(options: Options) -> list[Section]:
     cases = [(*sizes, effects) for sizes, effects in itertools.product(_SIZES, _EFFECTS)]
-    pairs = [(*sizes, correlation) for sizes, correlation in itertools.product(_SIZES, (0.0, 0.8))]
+    pairs = [(*sizes, correlation) for sizes, correlation in itertools.product(_COMPARED, (0.0, 0.8))]
     return [
         Section(tasks_of(covered, cases, options.repetitions, 100), _lines),
         Section(tasks_of(decisions, pairs, options.repetitions // 2, 250), _lines_of_decisions),

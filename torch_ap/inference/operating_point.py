@@ -72,7 +72,8 @@ class OperatingPoint(CutNumbers):
 
     The estimands are the ratios in the population at the chosen threshold. "posterior" treats the threshold as fixed in
     advance, so its coverage is too low for the best F_beta. The bootstrap is better for the best F_beta, but not for a
-    minimum precision.
+    minimum precision. "jackknife", for items in 10 to 200 groups, covers .926 to .971 at a threshold that was fixed in
+    advance, .930 to .977 for a minimum precision or recall, and .907 to .968 for the best F1.
 
     Attributes:
         threshold: items with ``preds >= threshold`` are classified as positive; NaN if no threshold meets the
