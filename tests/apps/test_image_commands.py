@@ -431,6 +431,16 @@ def test_clusters_of_images(command, command_inputs, run_command):
     lows = at_once["per_class"]["ap_low" if command == "coco" else "AP_low"]
     assert [x for x in lows if x is not None] == [x for x in joint.low.tolist() if x == x]
     assert at_once["reasons"][0].startswith("intervals of classes: they contain all values at once")
+    clusters = len(set(videos.values()))
+    assert [at_once[x] for x in ("simultaneous", "clusters", "images")] == [True, clusters, len(videos)]
+    words_of_text = [x for x in words if x != "--json"]
+    text = run_command(*words_of_text, "--interval", "--per-class", "--simultaneous", "--report", "x.md")
+    assert f"{len(videos)} images in {clusters} clusters" in text.splitlines()
+    assert "simultaneous 95% low  simultaneous 95% high" in text
+    page = pathlib.Path("x.md").read_text()
+    assert "low and high its simultaneous 95% interval over groups of images." in page
+    low = next(x for x in joint.low.tolist() if x == x)
+    assert f" {low:.3f} |" in page
     gated = run_command(*words, "--fail-below", f"{mean}=0")["gates"]
     assert gated[0]["low"] == interval.low.item()
     if command == "coco":
@@ -469,7 +479,15 @@ def test_clusters_of_folders(tmp_path, monkeypatch, run_command):
     assert found["map_low"] != alone["map_low"]
     compared = metrics[0].compare(metrics[1], groups=groups, n_resamples=int(FEW[1]))
     assert found["compared"]["p_value"] == float(compared.p_value)
-    run_command("voc", "truth", "one", "--cluster", "videos.txt", "--report", "x.md", "--json")
+    data = read_voc("truth", "one")
+    metric = VOCMeanAveragePrecision(iou_thresholds=0.5, interpolation="all-points", inclusive_pixels=True)
+    metric.update(data.preds, data.target, groups=[groups[at] for at in range(len(data.images))])
+    words = ("voc", "truth", "one", "--cluster", "videos.txt", "--operating-points", "--report", "x.md", "--json")
+    document = run_command(*words)
+    points = document["operating_points"]["per_class"]
+    assert points["recall_low"] == metric.operating_points().recall_low.tolist()
+    assert points["recall_low"] != metrics[0].operating_points().recall_low.tolist()
+    assert document["clusters"] == 12
     shown = ", ".join(f"{float(x):.4f}" for x in (interval.low, interval.high)).replace(", ", " to ")
     assert f"95% interval {shown}; chance level" in pathlib.Path("x.md").read_text()
     pathlib.Path("videos.txt").write_text("i0 v0\n")
@@ -483,14 +501,11 @@ def test_invalid_clusters_raise(files, run_command):
     def message(*words, key="video"):
         return run_command("coco", "truth.json", "a.json", "--cluster", key, *words, status=2)
 
-    users = "--interval, --compare, --fail-below, --best or --report"
+    users = "--interval, --compare, --fail-below, --best, --report or --operating-points"
     assert f"--cluster has no meaning without {users}" in message()
-    assert "--cluster has no meaning with --operating-points" in message("--interval", "--operating-points")
     alone = run_command("coco", "truth.json", "a.json", "--simultaneous", status=2)
     assert "--simultaneous has no meaning without --interval" in alone
     assert "--simultaneous needs --interval and --per-class" in message("--interval", "--simultaneous")
-    words = ("--interval", "--simultaneous", "--per-class", "--report", "x.html")
-    assert "--simultaneous has no meaning with --report" in message(*words)
     truth = files["truth"]
     found = message("--interval")
     assert "truth.json: images[0]: must have the key 'video' (--cluster), got ['id', 'width', 'height']" in found

@@ -245,8 +245,17 @@ def test_intervals_of_all_classes_at_once(classes, run):
         assert [x["high"] for x in found] == pytest.approx(wanted.high.tolist())
         assert (said["low"] is None) == (option != ("--simultaneous",))
     assert "; intervals that contain all classes at once" in run(*words, "--simultaneous").out
-    message = "--simultaneous has no meaning with --report of classes"
-    assert message in run(*words, "--simultaneous", "--report", "c.md", status=2).err
+    wanted = inference.average_precision_interval(*classes, average="none", simultaneous=True)
+    said = run(*words, "--simultaneous", "--report", "c.md").out.splitlines()
+    assert "simultaneous 95% low  simultaneous 95% high" in next(x for x in said if x.startswith("class"))
+    page = Path("c.md").read_text()
+    assert "low and high are the simultaneous 95% interval." in page
+    for low, high in zip(wanted.low.tolist(), wanted.high.tolist(), strict=True):
+        assert f"{low:.3f} | {high:.3f}" in page
+    assert json.loads(run(*words, "--simultaneous", "--json").out)["simultaneous"] is True
+    head, *rows = run(*words, "--simultaneous", "--csv").out.splitlines()
+    assert head.endswith(",simultaneous")
+    assert [row[-1] for row in rows] == ["1", "1", "1", "0"]  # the mean has a single interval
     assert "--simultaneous is for ap of each class" in run(*words, "--simultaneous", "-m", "11-point", status=2).err
 
 
@@ -398,9 +407,18 @@ def test_measures_of_a_run_at_once(run):
                 assert found[name][measure]["low"] == pytest.approx(float(wanted.low), rel=0.01)  # random draws
                 assert found[name][measure]["low"] < single[name][measure]["low"]
             assert found[name]["gm_map"]["low"] is None
+            assert found[name]["map"]["simultaneous"] is True
+            assert found[name]["map"].get("clusters") == (None if groups is None else 12)
+            assert "simultaneous" not in single[name]["map"]
     message = "--simultaneous takes at least two measures that are means over queries"
     assert message in run("trec", "qrels", "good", "-m", "map", "--interval", "--simultaneous", status=2).err
     assert "without --interval" in run("trec", "qrels", "good", "--simultaneous", status=2).err
+    words = ("trec", "qrels", "good", "-m", "map", "-m", "P_5", "--interval", "--simultaneous", "--cluster", "topics")
+    text = run(*words).out
+    assert "Intervals and tests are over clusters: 24 queries in 12 clusters.\n" in text
+    assert "value  simultaneous 95% low  simultaneous 95% high" in text
+    rows = run(*words, "--csv").out.splitlines()
+    assert {"map,interval.simultaneous,1", "map,clusters,12"} <= set(rows)
     words = ("trec", "qrels", "good", "--interval", "--simultaneous", "--report", "x.html")
     assert "--simultaneous has no meaning with --report" in run(*words, status=2).err
 

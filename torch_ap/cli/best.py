@@ -49,8 +49,9 @@ class BestReport(Report):
         other = "best" if self._baseline is None else self._baseline
         for measure, result in self._results.items():
             rows = [(name, *map(number, x[:3]), number(x[3], ".4g")) for name, *x in self._rows(result)]
+            at_once = level_heads(self._args.confidence_level, simultaneous=True)
             title = "simultaneous intervals, p adjusted for all comparisons"
-            yield Table([(measure, "value", *ends, f"p against {other}"), *rows], title=title)
+            yield Table([(measure, "value", *at_once, f"p against {other}"), *rows], title=title)
         yield from reason_lines({name: [x] if (x := self._reason(y)) else [] for name, y in self._results.items()})
 
     def _reason(self, result: BestSystem) -> str:

@@ -163,7 +163,8 @@ def best_of_runs(args: argparse.Namespace, results: Mapping[str, Mapping[str, Re
     Raises:
         ValueError: for a measure that is no mean over queries, and without common queries.
     """
-    settings, found, shared = Settings(args.confidence_level, args.n_resamples, args.clusters), {}, 0
+    settings = Settings(args.confidence_level, args.n_resamples, args.clusters)
+    found, facts = {}, {"file": args.qrels, "runs": len(results)}
     for name, first in next(iter(results.values())).items():
         if first.geometric or first.counted:
             raise ValueError(f"--best is for means over queries, got {name}")
@@ -173,15 +174,16 @@ def best_of_runs(args: argparse.Namespace, results: Mapping[str, Mapping[str, Re
         if not queries:
             raise ValueError("--best needs queries that all runs have, got none")
         values = [x.values[[place[q] for q in queries]] for x, place in zip(runs.values(), places, strict=True)]
-        shared = len(queries)
+        groups = settings.groups_of(queries)
+        facts |= {"queries": len(queries)} | ({} if groups is None else {"clusters": len(torch.unique(groups))})
         found[name] = best_of_per_query(
             torch.stack(values),
             confidence_level=settings.confidence_level,
             bounds=(0, 1) if first.is_share else None,
-            groups=settings.groups_of(queries),
+            groups=groups,
             names=list(runs),
         )
-    return BestReport(args, found, {"file": args.qrels, "runs": len(results), "queries": shared})
+    return BestReport(args, found, facts)
 
 
 def has_adjusted_p_values(runs: Comparisons) -> bool:

@@ -54,6 +54,7 @@ class Result:
         interval: ``map_low``, ``map_high``, ``map_chance`` and ``reason``, or empty.
         compared: difference from the mean of the baseline, or empty.
         reasons: reasons for missing or doubtful numbers of classes and slices.
+        units: numbers of ``images`` and ``clusters``, with ``--cluster``; else empty.
     """
 
     values: dict[str, Any]
@@ -63,6 +64,7 @@ class Result:
     interval: dict[str, Any] = field(default_factory=dict)
     compared: dict[str, Any] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    units: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,8 @@ class Paths:
                 listed.insert(0, baseline)
         if args.simultaneous and not args.per_class:
             raise ValueError("--simultaneous needs --interval and --per-class")
-        if args.simultaneous and args.report is not None:
-            raise ValueError("--simultaneous has no meaning with --report, which has single intervals")
         if args.report is not None and len(paths) > 1 and baseline is None:
             raise ValueError(f"--report takes one list of detections, or several with --compare, got {len(paths)}")
-        if args.cluster is not None and args.operating_points:
-            raise ValueError("--cluster has no meaning with --operating-points, whose intervals draw single images")
         for option in ("errors", "operating_points"):
             if getattr(args, option) and len(listed) > 1:
                 raise ValueError(f"{option_of(option)} takes one list of detections, got {len(listed)}")
@@ -188,6 +186,7 @@ def evaluate(
                 images=image_files,
                 image_names=list(map(str, images)),
                 slices=slices,
+                simultaneous=args.simultaneous,
                 confidence_level=args.confidence_level,
                 **resampling_options(args),
             )
@@ -197,6 +196,8 @@ def evaluate(
     for path, name in paths.names.items():
         metric = metrics[path]
         results[name] = result = result_of(metric)
+        if args.cluster is not None:
+            result.units = {"images": len(images), "clusters": len(metric._known_groups().unique())}
         if slices is not None:
             columns = metric.per_slice(slices).items()
             result.slices = {key: x if isinstance(x, list) else x.tolist() for key, x in columns}
@@ -238,7 +239,10 @@ def best_of_lists(
     systems = {paths.names[path]: metric for path, metric in metrics.items()}
     found = best_of_metrics(systems, confidence_level=args.confidence_level, **resampling_options(args))
     truths = args.ground_truths if args.command == "voc" else args.annotations
-    return BestReport(args, {name: found}, {"file": truths, "lists": len(systems), "images": len(images)})
+    facts = {"file": truths, "lists": len(systems), "images": len(images)}
+    if args.cluster is not None:
+        facts["clusters"] = len(next(iter(metrics.values()))._known_groups().unique())
+    return BestReport(args, {name: found}, facts)
 
 
 def _read_slices(args: argparse.Namespace, images: Sequence[Any]) -> dict[str, list[int]] | None:

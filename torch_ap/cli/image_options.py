@@ -21,7 +21,7 @@ _CONVENTION = (
     "numbers that Ultralytics (YOLO) prints, in version 8.4.190 or up to 8.3: P and R at the best F1, mAP50 and "
     "mAP50-95, without crowds and difficult objects"
 )
-_CLUSTERED = ("interval", "compare", "fail_below", "best", "report")  # options with intervals over clusters
+_CLUSTERED = ("interval", "compare", "fail_below", "best", "report", "operating_points")  # with intervals
 _IMAGES = (
     "folder of the image files, for thumbnails in the pictures of the page; with --format yolo the sizes are read from "
     "them, or from a text file with lines `image width height` (default: GROUND_TRUTHS with `images` for `labels` in "
@@ -187,7 +187,7 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
         "matches"
     )
     parser.flag("--interval", text)
-    text = "with --interval and --per-class: intervals that contain the values of all classes at once"
+    text = "with --interval and --per-class: intervals that contain the values of all classes at once, also on the page"
     parser.option("--simultaneous", text, needs=("interval",), default=False, action="store_true")
     parser.report_path()
     text = (

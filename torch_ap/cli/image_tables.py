@@ -15,6 +15,7 @@ _SLICE_COLUMNS = (
     *("images", "ground_truths", "detections", "map", "map_low", "map_high", "map_chance", "map_50", "map_75"),
     *_COMPARED,
 )
+_HEADS = {"map_chance": "chance", "p_value": "p", "adjusted_p_value": "p (Holm)"}  # as in the tables of other commands
 _TOLERANCE = 1e-12  # means closer to the best are also marked as best
 
 Rows: TypeAlias = list[tuple[tuple[str, ...], float]]
@@ -28,12 +29,14 @@ class Layout(ABC):
         title: title of the table of several lists.
         classes_title: title of the table of classes; None if the rows themselves are the classes.
         digits: format of numbers for people.
+        class_ends: column heads of the intervals of classes, set by the report.
     """
 
     head: tuple[str, ...]
     title = ""
     classes_title: str | None = None
     digits = ".3f"
+    class_ends: Sequence[str] = ()
 
     @abstractmethod
     def rows(self, result: Result) -> Rows:
@@ -57,10 +60,13 @@ class Layout(ABC):
             return number(value, ".4g" if column.endswith("p_value") else f"+{self.digits}")
         return number(value if isinstance(value, int) or value >= 0 else math.nan, self.digits)
 
-    def table(self, head: str, names: Sequence[str], columns: Mapping[str, Sequence[Any]], title: str) -> Table:
-        """Return a table with a row per class or slice."""
+    def table(
+        self, head: str, names: Sequence[str], columns: Mapping[str, Any], title: str, ends: Sequence[str] = ()
+    ) -> Table:
+        """Return a table with a row per class or slice; ``ends`` are the heads of its intervals, by default classes."""
         cells = [[self.cell(value, column) for value in values] for column, values in columns.items()]
-        return Table([(head, *map(self.label, columns)), *zip(names, *cells, strict=True)], title=title)
+        heads = [_head_of_number(column, ends or self.class_ends) or self.label(column) for column in columns]
+        return Table([(head, *heads), *zip(names, *cells, strict=True)], title=title)
 
 
 class DetectorReport(Report):
@@ -84,6 +90,8 @@ class DetectorReport(Report):
     ) -> None:
         self._args, self._paths, self._results, self._layout, self._further = args, paths, results, layout, further
         self._ends = level_heads(args.confidence_level)
+        layout.class_ends = level_heads(args.confidence_level, simultaneous=args.simultaneous)
+        self._simultaneous = {"simultaneous": True} if args.simultaneous else {}  # intervals of classes
 
     def parts(self) -> Iterator[Part]:
         """Yield the numbers, intervals, comparisons, classes and slices."""
@@ -124,6 +132,7 @@ class DetectorReport(Report):
 
     def _parts_after_summary(self, result: Result) -> Iterator[Part]:
         level, layout = percent(self._args.confidence_level), self._layout
+        yield from _sentence_on_units(result)
         if interval := result.interval:
             low, high, chance = (number(interval[name]) for name in ("map_low", "map_high", "map_chance"))
             yield f"{level} interval of the mean: {low} to {high}{_parenthesized(interval['reason'])}"
@@ -139,7 +148,7 @@ class DetectorReport(Report):
             yield layout.table("class", result.classes["name"], columns, layout.classes_title)
         if result.slices:
             columns = {name: result.slices[name] for name in _SLICE_COLUMNS if name in result.slices}
-            yield layout.table("slice", result.slices["slice"], columns, "Each slice of the images")
+            yield layout.table("slice", result.slices["slice"], columns, "Each slice of the images", self._ends)
         yield from (f"{x[0].upper()}{x[1:]}" for x in result.reasons)
         for report in self._further.values():
             yield from report.parts()
@@ -151,6 +160,7 @@ class DetectorReport(Report):
         for measure in (x for x in classes if x not in ("class", "name")):
             yield from (((key(measure), x), v) for x, v in zip(classes["name"], classes[measure], strict=True))
         yield from (((key(name), "all"), value) for name, value in _drop_empty(result.interval).items())
+        yield from (((name, "all"), int(value)) for name, value in (result.units | self._simultaneous).items())
         compared = _drop_empty(result.compared)
         yield from (((f"compared.{name}", "all"), value) for name, value in compared.items() if name != "baseline")
         for measure in (x for x in slices if x != "slice"):
@@ -170,6 +180,7 @@ class DetectorReport(Report):
             document["per_class"] = with_keys(result.classes)
         if result.slices:
             document["per_slice"] = with_keys(result.slices)
+        document |= result.units | self._simultaneous
         return document | ({"reasons": result.reasons} if result.reasons else {})
 
     # -- several lists
@@ -177,6 +188,7 @@ class DetectorReport(Report):
     def _parts_of_several(self) -> Iterator[Part]:
         results, layout, baseline = self._results, self._layout, self._paths.baseline
         yield self._grid(layout.head, {name: layout.rows(x) for name, x in results.items()}, layout.title)
+        yield from _sentence_on_units(next(iter(results.values())))
         if self._args.interval:
             numbers = [(name, x.values["map"], *list(x.interval.values())[:3]) for name, x in results.items()]
             rows = [(name, *map(number, values)) for name, *values in numbers]
@@ -236,6 +248,19 @@ def _aligned(columns: Mapping[str, Iterable[tuple[Any, Any]]]) -> Iterable[tuple
             lines.setdefault((names, occurrences[names]), {})[column] = value
             occurrences[names] += 1
     return [(names, line) for (names, _), line in lines.items()]
+
+
+def _head_of_number(column: str, ends: Sequence[str]) -> str:
+    """Return the head of an end of an interval, a chance level or a p-value; "" for other numbers."""
+    for suffix, head in zip(("_low", "_high"), ends, strict=False):
+        if column.endswith(suffix):
+            return head
+    return _HEADS.get(column, "")
+
+
+def _sentence_on_units(result: Result) -> list[str]:
+    """Return the numbers of images and clusters as a sentence, if there are clusters."""
+    return [f"{result.units['images']:,} images in {result.units['clusters']:,} clusters"] if result.units else []
 
 
 def _parenthesized(reason: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch_ap.cli.notes import save_picture
-from torch_ap.cli.tables import Part, Report, Table, number
+from torch_ap.cli.tables import Part, Report, Table, number, percent
 from torch_ap.inference import (
     Comparison,
     ComparisonPlan,
@@ -16,6 +16,8 @@ from torch_ap.inference import (
     reported_average_precision_interval,
 )
 from torch_ap.inference.record import normal_quantile
+
+_UNITS = "units: positives, queries or images, as in --units"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +49,8 @@ def _intervals(args: argparse.Namespace) -> "PlanReport":
     plan = plan_interval(pilot, args.units, args.half_width)
     columns = ("half_width", "units", "units_low", "units_high")
     rows = list(zip(*(getattr(plan, name).tolist() for name in columns), strict=True))
-    return PlanReport(columns, rows, plan)
+    width = f"for the half width of a {percent(level)} interval"
+    return PlanReport(columns, rows, plan, f"{_UNITS}, {width}; low and high allow for the error of the pilot")
 
 
 def _comparison(args: argparse.Namespace) -> "PlanReport":
@@ -65,7 +68,8 @@ def _comparison(args: argparse.Namespace) -> "PlanReport":
         f"{plan.difference:g} with power {plan.requested_power:g}; {plan.pilot_units:,} units find "
         f"{float(plan.smallest_difference):.4f}"
     )
-    return PlanReport(columns, rows, plan, text)
+    test = f"probability of p < {1 - args.confidence_level:.2g} in the paired test of a difference of"
+    return PlanReport(columns, rows, plan, f"{_UNITS}; power: {test} {plan.difference:g}", text)
 
 
 def _ascending(args: argparse.Namespace, name: str) -> tuple[float, float]:
@@ -84,6 +88,7 @@ class PlanReport(Report):
         columns: names of the columns.
         rows: numbers of the rows.
         plan: all results.
+        title: meaning of the columns.
         text: a sentence below the table; "" for none.
     """
 
@@ -92,15 +97,16 @@ class PlanReport(Report):
         columns: Sequence[str],
         rows: Sequence[Sequence[float]],
         plan: IntervalPlan | ComparisonPlan,
+        title: str,
         text: str = "",
     ) -> None:
-        self._columns, self._rows, self.plan, self._text = columns, rows, plan, text
+        self._columns, self._rows, self.plan, self._title, self._text = columns, rows, plan, title, text
 
     def parts(self) -> Iterator[Part]:
         """Yield the table and the sentence."""
         formats = [",.0f" if name.startswith("units") else ".4f" for name in self._columns]
         cells = [tuple(map(number, row, formats)) for row in self._rows]
-        yield Table([tuple(name.replace("_", " ") for name in self._columns), *cells])
+        yield Table([tuple(name.replace("_", " ") for name in self._columns), *cells], title=self._title)
         if self._text:
             yield self._text
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.cli import gates, score_best, score_bins, score_exact, table_inputs
-from torch_ap.cli.notes import to_option_names
+from torch_ap.cli.notes import note, to_option_names
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.table_intervals import (
     AP_ALONE,
@@ -59,12 +59,20 @@ def run(args: argparse.Namespace) -> int:
         is_hit = columns.target >= (1 if all(x.formula.graded for x in measures) else level)
         positives = torch.bincount(columns.group[is_hit], minlength=len(table.groups))
         table_inputs.note_without_positives(args, table, positives, labels=False)
+    if classes and not labels and not (columns.target > 1).any():
+        first, second, *_ = table_inputs.class_names(args, classes)
+        note(
+            f"{args.file}: all targets are 0 or 1, and --preds are the scores of {classes} classes: {first} of "
+            f"class 0, {second} of class 1; --best, or --baseline with one column as --preds, compares the columns as "
+            "systems with the same targets"
+        )
     if args.report is not None:
         from torch_ap.cli import report  # imports the plots
 
         report.write(args, inputs, args.report)
     positive = int((columns.target >= level).sum())
     facts = table_inputs.table_facts(args, table, len(columns.preds), positive, classes, labels=labels)
+    facts |= table_inputs.count_of_clusters(columns)
     ties = tie_rule(args.ties or ("expected" if args.group is not None else "grouped")).clause
     convention = f"{'means over the groups; ' if args.group is not None else ''}{ties}"
     if args.first_look is not None:
@@ -80,11 +88,10 @@ def _check_statements(args: argparse.Namespace, columns: Columns) -> None:
     has_classes = columns.preds.ndim == 2
     if args.simultaneous and not (args.interval and args.per_class if has_classes else args.report is not None):
         raise ValueError("--simultaneous needs --interval and --per-class with classes, or --report with one ranking")
-    if args.simultaneous and has_classes and args.report is not None:
-        raise ValueError("--simultaneous has no meaning with --report of classes, which has single intervals")
     if args.simultaneous and not has_classes and args.cluster is not None:
         raise ValueError(
-            "--simultaneous has no meaning with --report and --cluster: the band takes rows as independent"
+            "--simultaneous has no meaning with --report and --cluster: the band takes rows as independent. Without "
+            "--simultaneous, the page has the interval of the value over the clusters"
         )
     if args.first_look is not None and args.first_look > len(columns.preds):
         raise ValueError(

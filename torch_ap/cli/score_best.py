@@ -30,4 +30,4 @@ def evaluate(args: argparse.Namespace) -> BestReport:
     level = 1 if args.relevance_level is None else args.relevance_level
     positive = int((columns.target >= level).sum())
     facts = table_inputs.table_facts(args, table, len(columns.preds), positive, 0, labels=False)
-    return BestReport(args, results, facts, args.baseline)
+    return BestReport(args, results, facts | table_inputs.count_of_clusters(columns), args.baseline)

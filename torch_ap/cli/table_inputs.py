@@ -281,6 +281,11 @@ def table_facts(
     return facts | ({"labels" if labels else "classes": classes} if classes else {"positive": positives})
 
 
+def count_of_clusters(columns: Columns) -> dict[str, int]:
+    """Return the number of clusters of ``--cluster`` as a fact; {} without clusters."""
+    return {} if columns.cluster is None else {"clusters": len(torch.unique(columns.cluster))}
+
+
 def _check_clusters(args: argparse.Namespace, table: tables.Table, columns: Columns) -> None:
     """Raise ValueError if the rows of a group are in two clusters."""
     if columns.group is None or columns.cluster is None:

@@ -66,6 +66,7 @@ class TableReport(Report):
             "human_high": high,
             "judge_weight": "weight of judge",
         }
+        self._simultaneous = bool(getattr(args, "simultaneous", False)) and bool(self._first.rows)
         self._kind, self._kinds = ("class", "classes") if getattr(args, "group", None) is None else ("group", "groups")
 
     def parts(self) -> Iterator[Part]:
@@ -91,6 +92,8 @@ class TableReport(Report):
             ]
             yield Table([("measure", *names, *self._with_heads(columns)), *cells])
         if self._first.rows:
+            if self._simultaneous:
+                self._heads["low"], self._heads["high"] = level_heads(args.confidence_level, simultaneous=True)
             heads = [head for name, x in results.items() for head in (name, *self._with_heads(_columns_of_rows(x)[1:]))]
             values = {row: [v for x in results.values() for v in x.rows[row].values()] for row in self._first.rows}
             yield Table([(self._kind, *heads), *((row, *map(number, x)) for row, x in values.items())])
@@ -101,13 +104,16 @@ class TableReport(Report):
     def records(self) -> Iterator[Sequence[Any]]:
         """Yield a row per measure and group or class; the mean is called "all" and has the comparison."""
         numbers, compared = list(self._first.numbers), list(self._first.compared)
-        yield ("measure", self._kind, *numbers, *(x if x == "baseline" else f"compared.{x}" for x in compared))
+        compared_heads = (x if x == "baseline" else f"compared.{x}" for x in compared)
+        more = ("simultaneous",)[: int(self._simultaneous)]  # whether the interval of a row is simultaneous
+        yield ("measure", self._kind, *numbers, *compared_heads, *more)
         for measure, result in self._results.items():
             for name, values in result.rows.items():
-                yield (measure, name, *map(values.get, numbers), *(None for _ in compared))
-            yield (measure, ALL, *map(result.numbers.get, numbers), *map(result.compared.get, compared))
+                yield (measure, name, *map(values.get, numbers), *(None for _ in compared), *(1 for _ in more))
+            mean = (*map(result.numbers.get, numbers), *map(result.compared.get, compared))
+            yield (measure, ALL, *mean, *(0 for _ in more))
         if self._suspicious is not None:
-            absent = [None] * (len(numbers) + len(compared) - 1)
+            absent = [None] * (len(numbers) + len(compared) + len(more) - 1)
             yield from ((*row, *absent) for row in self._suspicious.records())
 
     def document(self) -> dict[str, Any]:
@@ -124,7 +130,7 @@ class TableReport(Report):
                 document[self._kinds] = {row: x[value] if is_plain else x for row, x in result.rows.items()}
             if result.reasons:
                 document["reasons"] = result.reasons
-        document = self._facts | {"measures": measures}
+        document = self._facts | ({"simultaneous": True} if self._simultaneous else {}) | {"measures": measures}
         return document if self._suspicious is None else document | {"suspicious_labels": self._suspicious.document()}
 
     def _with_heads(self, columns: Sequence[str]) -> list[str]:

@@ -64,9 +64,10 @@ class Report(ABC):
         return document | ({"gates": [gate.to_dict() for gate in self.gates]} if self.gates else {})
 
 
-def level_heads(confidence_level: float) -> list[str]:
-    """Return the column heads of the ends of an interval, as "95% low" and "95% high"."""
-    return [f"{percent(confidence_level)} {end}" for end in ("low", "high")]
+def level_heads(confidence_level: float, *, simultaneous: bool = False) -> list[str]:
+    """Return the column heads of the ends of an interval, as "95% low" or "simultaneous 95% low"."""
+    kind = "simultaneous " if simultaneous else ""
+    return [f"{kind}{percent(confidence_level)} {end}" for end in ("low", "high")]
 
 
 def percent(confidence_level: float) -> str:

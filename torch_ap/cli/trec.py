@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{_STANDARD_INPUT} can appear only once, since standard input can be read once")
     args.clusters = None if args.cluster is None else compare_runs.Clusters.read(args.cluster)
     if args.simultaneous and args.report is not None:
-        raise ValueError("--simultaneous has no meaning with --report, which has single intervals")
+        rule = "whose page is on the first measure alone: write it in a call without --simultaneous"
+        raise ValueError(f"--simultaneous has no meaning with --report, {rule}")
     with Bar(args.qrels) as bar:
         qrels = read_qrels(args.qrels, progress=bar)
     measured = [_measure(args, qrels, path, measures) for path in args.runs]
@@ -115,10 +116,13 @@ class _TrecReport(Report):
         results: Mapping[str, Mapping[str, Result]],
         judged: Mapping[str, Views],
     ) -> None:
-        self._per_query, self._results = args.per_query, results
+        self._per_query, self._results, self._simultaneous = args.per_query, results, args.simultaneous
         self._settings = settings = Settings(args.confidence_level, args.n_resamples, args.clusters)
         self.queries = {name: _queries(x) for name, x in results.items()}
         self.queries_differ = len(set(self.queries.values())) > 1
+        self._clusters: dict[str, int] = {}
+        if args.clusters is not None:
+            self._clusters = {name: len(args.clusters.ids(sorted(x)).unique()) for name, x in self.queries.items()}
         self._comparisons = compare_runs.compare_all_runs(results, settings) if args.compare else {}
         self._intervals: dict[str, dict[str, dict[str, float]]] = {}
         if args.interval:
@@ -150,13 +154,16 @@ class _TrecReport(Report):
         first, level = next(iter(results)), self._settings.confidence_level
         cells = [(name, query, *map(number, values)) for name, query, values in self._lines()]
         yield Table([("measure", "query", *results), *cells], names=2)
+        for text in dict.fromkeys(f"{len(self.queries[x])} queries in {y} clusters" for x, y in self._clusters.items()):
+            yield f"Intervals and tests are over clusters: {text}."
         if self._intervals:
             cells = [
                 (name, run, *map(number, (results[run][name].aggregate, *self._intervals[run][name].values())))
                 for name in results[first]
                 for run in results
             ]
-            yield Table([("measure", "run", "value", *level_heads(level), "chance"), *cells], names=2)
+            ends = level_heads(level, simultaneous=self._simultaneous)
+            yield Table([("measure", "run", "value", *ends, "chance"), *cells], names=2)
         if self._tests:
             cells = [
                 (name, run, *map(number, list(x.values())[:3]), number(x["p_value"], ".4g"))
@@ -190,9 +197,13 @@ class _TrecReport(Report):
         for name in next(iter(results.values())) if self._intervals else ():
             for end in ENDS:
                 yield (name, f"interval.{end}", *(x[name][end] for x in self._intervals.values()))
+            if self._simultaneous:
+                yield (name, "interval.simultaneous", *(1 for _ in results))
         for name in next(iter(self._tests.values()), ()):
             for key in CHANCE_NUMBERS:
                 yield (name, f"chance_test.{key}", *(x[name][key] for x in self._tests.values()))
+        for name in results[next(iter(results))] if self._clusters else ():
+            yield (name, "clusters", *self._clusters.values())
         for name, compared in comparisons[0].items() if comparisons else ():
             for key in compared.names:
                 yield (name, f"compared.{key}", None, *(x[name].numbers.get(key) for x in comparisons))
@@ -208,6 +219,8 @@ class _TrecReport(Report):
             out[run] = document = {name: dict[str, Any]({_ALL: x.aggregate}) for name, x in measures.items()}
             for name, result in measures.items():
                 document[name] |= self._intervals.get(run, {}).get(name, {})
+                document[name] |= {"simultaneous": True} if self._simultaneous else {}
+                document[name] |= {"clusters": self._clusters[run]} if self._clusters else {}
                 if self._per_query:
                     document[name]["queries"] = dict(zip(result.queries, result.values.tolist(), strict=True))
             for name, test in self._tests.get(run, {}).items():

@@ -44,6 +44,7 @@ class IntervalOptions(NamedTuple):
 
     confidence_level: float
     resampling: Resampling
+    simultaneous: bool = False  # intervals that contain the values of all classes at once
 
 
 @renamed_keywords(batch="chunk_size")
@@ -162,8 +163,9 @@ def class_bars(
             curves = [replace(x, name=with_kind(source, x.name)) for x in known]
         has_several = len(curves) > 1
         bars = [(x.name or f"{place}" * has_several, _bar(x, options, independent)) for place, x in enumerate(curves)]
-        if options is not None and independent and curves and all(map(_has_interval_of_groups, curves)):
-            bars = _with_intervals_of_groups(bars, source, options)
+        of_metric = options is not None and (options.simultaneous or all(map(_has_interval_of_groups, curves)))
+        if options is not None and independent and curves and of_metric:
+            bars = _with_intervals_of_metric(bars, source, options)
     duplicates = [name for name, count in Counter(name for name, _ in bars).items() if count > 1]
     if duplicates:
         raise ValueError(f"`curves` must have different names, got {short_repr(duplicates[0])} twice")
@@ -192,13 +194,14 @@ def _has_interval_of_groups(curve: Curve) -> bool:
     return curve.groups is not None and is_plain and not curve.hits.is_floating_point()
 
 
-def _with_intervals_of_groups(
+def _with_intervals_of_metric(
     bars: Sequence[tuple[str, Bar]], metric: ItemAnalyses, options: IntervalOptions
 ) -> list[tuple[str, Bar]]:
-    """Return the bars of classes with the intervals of items in groups."""
+    """Return the bars of classes with the intervals of items in groups, or of all classes at once."""
     settings = metric._settings
     with metric._all_ranks():
-        sample = replace(metric._sample(), settings=settings if settings.single else replace(settings, average="none"))
+        settings = settings if settings.single else replace(settings, average="none")
+        sample = replace(metric._sample(), settings=settings, simultaneous=options.simultaneous)
         interval = sample.interval_of_value(options.confidence_level, None, options.resampling)
     ends = zip(array(interval.low).reshape(-1), array(interval.high).reshape(-1), strict=True)
     return [

@@ -104,7 +104,7 @@ def class_sections(
     names = sorted(means, key=lambda name: (math.isnan(means[name]), means[name]))
     places = {name: place for place, name in enumerate(next(iter(class_bars.values())))}
     drawing = bars(
-        f"{bars_caption} with {options.level} intervals.",
+        f"{bars_caption} with {options.class_level} intervals.",
         names,
         {
             system if len(class_bars) > 1 else "": [rows.get(name, Bar(NAN)) for name in names]

@@ -73,7 +73,6 @@ _IMAGE = "image-"  # begin of the keys of images
 _ONE_BY_ONE = (
     "Detections are counted one by one, by descending score. The chance level shuffles the scores of the same boxes."
 )
-_NO_INTERVALS = "Precision, recall and F1 at a threshold have no intervals, because the images are in groups."
 _KINDS = {
     "classification": "right place, wrong class",
     "localization": "right class, IoU too low",
@@ -97,7 +96,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
     how = (options.confidence_level, None, options.resampling)
     # with average="micro", the ranking of all classes has its own resamples
     is_micro = getattr(metric._settings, "average", "macro") == "micro"
-    first, *others = [replace(x, labels=None) for x in samples.values()]
+    first, *others = [replace(x, labels=None, simultaneous=False) for x in samples.values()]
     head = headline(
         metric,
         "mean AP",
@@ -160,7 +159,6 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
             "classes": len(curves),
         },
         warnings=[
-            *([_NO_INTERVALS] if groups is not None else []),
             *cautions.few_positives({x.name: int(x.m) for x in curves}, ("class", "classes"), "ground truths"),
             *cautions.saturation(columns["detection_scores"]),
         ],
@@ -404,7 +402,7 @@ def _samples(metrics: Mapping[str, Any], options: ReportOptions) -> dict[str, An
     samples = []
     for metric in metrics.values():
         with metric._all_ranks():
-            samples.append(metric._sample(per_class=True))
+            samples.append(metric._sample(per_class=True, simultaneous=options.simultaneous))
     return dict(zip(metrics, share_resamples(samples, options.resampling), strict=True))
 
 
@@ -465,7 +463,7 @@ def _class_table(
     head += ["ground truths", "detections", *BEST_F1]
     table, omitted = sorted_table(head, rows, "classes", FORMS, opens="thresholds")
     text = (
-        f"AP is over all IoU thresholds, low and high its {options.level} interval over {unit}. "
+        f"AP is over all IoU thresholds, low and high its {options.class_level} interval over {unit}. "
         f"best F1 is the highest F1 at IoU {iou:g}, with its threshold, precision and recall. {LOSS_TEXT} {omitted}"
     )
     return Section("All classes", [text.strip(), *reasons_of(differences), table])

@@ -32,7 +32,7 @@ class ReportOptions:
         slices: ids of the images of further slices by name, or None.
         every: metric of each system by name, if there are more than two; else empty.
         labels: suspicious labels of a search run, or None.
-        simultaneous: whether the band of a ranking contains the whole curve.
+        simultaneous: whether the band of a ranking contains the whole curve, and intervals of classes all values.
     """
 
     other: Any
@@ -52,6 +52,11 @@ class ReportOptions:
     def level(self) -> str:
         """Confidence level as "95%"."""
         return f"{100 * self.confidence_level:.10g}%"
+
+    @property
+    def class_level(self) -> str:
+        """Confidence level of the intervals of classes, as "95%" or "simultaneous 95%"."""
+        return f"simultaneous {self.level}" if self.simultaneous else self.level
 
     @property
     def fewer_resamples(self) -> Resampling:

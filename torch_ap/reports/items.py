@@ -82,7 +82,7 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
         caption = f"Average precision of {units[1]}, chance levels as strokes,"
         cuts = {name: [*map(cuts_of_curve, (curve_of_all(x), *x))] for name, x in by_system.items()}
         metrics = options.per_system(metric, lambda: options.other)
-        settings = IntervalOptions(options.confidence_level, options.resampling)
+        settings = IntervalOptions(options.confidence_level, options.resampling, options.simultaneous)
         bars = {name: class_bars(x, options.names, settings, by_system[name]) for name, x in metrics.items()}
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
         sections.append(_class_table(metric, options, curves, units, classes))
@@ -198,6 +198,7 @@ def _class_table(
 ) -> Section:
     """Return the table of all classes."""
     columns = _intervals(metric, options)
+    ends = f" low and high are the {options.class_level} interval." if "low" in columns else ""
     head = [units[0], "AP", *columns, "positives", *BEST_F1]
     rows: list[list[Cell]] = []
     for place, curve in enumerate(curves):
@@ -212,7 +213,7 @@ def _class_table(
         for row, share in zip(rows, loss_shares([float(row[1]) for row in rows]), strict=True):
             row.insert(2, share)
     table, omitted = sorted_table(head, rows, units[1], FORMS, opens="thresholds")
-    text = "Each has its own ranking. best F1 is the highest F1, with its threshold, precision and recall."
+    text = f"Each has its own ranking.{ends} best F1 is the highest F1, with its threshold, precision and recall."
     text = f"{text} {LOSS_TEXT}" if LOSS in head else text
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), *reasons_of(differences), table])
 
@@ -229,10 +230,13 @@ def _intervals(metric: ItemAnalyses, options: ReportOptions) -> dict[str, list[f
     """Return interval and chance level of each class, if they exist."""
     with metric._all_ranks():
         try:
-            sample = replace(metric._sample(), settings=replace(metric._settings, average="none"))
+            settings = replace(metric._settings, average="none")
+            sample = replace(metric._sample(), settings=settings, simultaneous=options.simultaneous)
             interval = sample.interval_of_value(options.confidence_level, _method(metric), options.resampling)
             chance = [sample.chance_level(options.resampling)] if sample.has_chance_level else []
         except ValueError:
+            if options.simultaneous:
+                raise
             return {}
     columns = zip(("low", "high", "chance"), (interval.low, interval.high, *chance), strict=False)
     return {name: x.double().tolist() for name, x in columns}

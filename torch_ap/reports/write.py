@@ -84,7 +84,8 @@ def report(
         suspicious_labels: result of :func:`torch_ap.retrieval.suspicious_labels` for a measure over queries. The pages
             of classifiers and detectors find their suspicious labels themselves.
         simultaneous: whether the band of the curve of one ranking contains the whole curve, instead of the precision
-            at each recall level; only for one system, and not for items in groups.
+            at each recall level; only for one system, and not for items in groups. For several classes, labels or a
+            detector, whether the intervals of the classes contain all values at once, as for ``confidence_interval``.
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.
         generator: source of randomness; None for a new one with seed 0, so that results repeat.
@@ -132,8 +133,10 @@ def report(
         raise_invalid("suspicious_labels", rule, type(suspicious_labels).__name__)
     checks.boolean("simultaneous", simultaneous)
     evaluated: Any = metric
-    if simultaneous and (others or not isinstance(evaluated, ItemAnalyses) or evaluated._settings.inputs.width):
-        raise ValueError("`simultaneous` requires the curve of one ranking of one system")
+    if simultaneous and not isinstance(evaluated, DetectionAnalyses):
+        is_ranking = isinstance(evaluated, ItemAnalyses) and evaluated._settings.inputs.width is None
+        if not isinstance(evaluated, ItemAnalyses) or (is_ranking and others):
+            raise ValueError("`simultaneous` requires the curve of one ranking of one system, or classes")
     names = query_names if has_queries else class_names
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)
