@@ -88,6 +88,34 @@ def test_the_page_is_complete_without_javascript_and_in_print(browser, tmp_path)
         assert not page.locator(".bar, .live, canvas").first.is_visible()
 
 
+def test_depths_without_javascript_and_in_print(browser, tmp_path):
+    metric = queries(count=30, depth=25)
+    path = report(metric, tmp_path / "x.html")
+    section = "section:has(h2:text-is('Depth of the ranking'))"
+    with opened(browser, path, java_script_enabled=False) as page:
+        rows = [x.split("\t") for x in page.locator(f"{section} tr").all_inner_texts()]
+    assert [x[0] for x in rows] == ["k", "1", "2", "3", "5", "10", "20", "25"]
+    for k, *cells in rows[1:]:
+        counts = functional.retrieval_precision(
+            metric.preds[0], metric.target[0], top_k=int(k), indexes=metric.indexes[0]
+        )
+        assert cells[0].split(" (")[0] == f"{float(counts.mean()):.3f}"
+    with opened(browser, path) as page:
+        assert not page.locator(f"{section} td").get_by_text(rows[1][1]).is_visible()
+        page.emulate_media(media="print")
+        assert page.locator(f"{section} td").get_by_text(rows[1][1]).is_visible()
+
+
+def test_charts_of_epochs_show_their_names(browser, tmp_path):
+    epochs = {name: ranking(shift=shift) for name, shift in (("first", 1.0), ("second", 1.3), (SCRIPT, 1.6))}
+    with opened(browser, report(epochs, tmp_path / "x.html"), **PHONE) as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.locator(".chart").focus()
+        for name in epochs:
+            page.keyboard.press("ArrowRight")
+            assert page.locator(".tip div").first.text_content() == f"epoch: {name}"
+
+
 def shown_numbers(page):
     """Return the threshold, and the numbers of the slider by name."""
     rows = page.eval_on_selector_all(".results tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))")

@@ -212,6 +212,12 @@ def count_of_groups(groups: Tensor | None) -> dict[str, Cell]:
     return {} if groups is None else {"groups": len(torch.unique(groups))}
 
 
+def with_interval(value: float, low: float, high: float) -> str:
+    """Return a number with its interval, if there is one."""
+    text = DASH if math.isnan(value) else f"{value:.3f}"
+    return text if math.isnan(low) else f"{text} ({low:.3f}{DASH}{high:.3f})"
+
+
 def shortened(name: str) -> str:
     """Return a name of at most 40 characters."""
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"

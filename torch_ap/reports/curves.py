@@ -10,11 +10,10 @@ from torch import Tensor
 
 from torch_ap import plot
 from torch_ap.curves import Curve
-from torch_ap.inference import OperatingPoint
 from torch_ap.plot import style
 from torch_ap.plot.bars import Bar
 from torch_ap.plot.given import with_kind
-from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table
+from torch_ap.reports.content import AS_NUMBERS, DASH, NAN, Cell, Picture, Section, Table, with_interval
 from torch_ap.reports.drawings import bars
 from torch_ap.reports.estimates import ReportOptions
 from torch_ap.reports.thresholds import RULES, Cuts, cuts_of_curve, threshold_widget
@@ -147,13 +146,7 @@ def _operating_points(name: str, curve: Curve, options: ReportOptions) -> Table:
         point = curve.operating_point(confidence_level=options.confidence_level, **settings)
         counts = [DASH if x != x else f"{float(x):,.10g}" for x in (point.tp, point.fp, point.fn)]
         threshold = "no threshold" if point.threshold != point.threshold else f"{float(point.threshold):.4g}"
-        numbers = [_with_interval(point, x) for x in ("precision", "recall", "f_beta")]
+        names = [[f"{x}{end}" for end in ("", "_low", "_high")] for x in ("precision", "recall", "f_beta")]
+        numbers = [with_interval(*(float(getattr(point, x)) for x in ends)) for ends in names]
         rows.append([rule, threshold, *numbers, *counts])
     return Table([f"{name}: wanted" if name else "wanted", *_POINT_COLUMNS], rows)
-
-
-def _with_interval(point: OperatingPoint, name: str) -> str:
-    value, low, high = (float(getattr(point, f"{name}{end}")) for end in ("", "_low", "_high"))
-    if value != value:
-        return DASH
-    return f"{value:.3f}" if low != low else f"{value:.3f} ({low:.3f}{DASH}{high:.3f})"

@@ -9,17 +9,17 @@ from torch_ap.core.measures.counts import counts_at_rank
 from torch_ap.core.ranking import hit_curve
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference.queries import compare_per_query, mean_interval
-from torch_ap.reports.content import Part, Widget
+from torch_ap.reports.content import Cell, Table, Widget, with_interval
 from torch_ap.reports.estimates import ReportOptions
 
 _EVERY, _RATIO, _MOST = 20, 1.15, 1000  # every depth up to 20, then steps of 15%, up to 1,000
 _DIGITS = 4
+_LISTED = (1, 2, 3, 5, 10, 20)  # depths of the table without scripts
 
 
 def depth_widget(
     systems: Mapping[str, HitCurve],
     shown: Sequence[tuple[int, str]],
-    parts: Sequence[Part],
     options: ReportOptions,
     groups: Tensor | None = None,
 ) -> Widget | None:
@@ -28,7 +28,6 @@ def depth_widget(
     Args:
         systems: the rankings of each system by name, (Q,) in the same order in each.
         shown: place and name of each query whose ranking the reader can open.
-        parts: content without JavaScript.
         options: arguments of the report.
         groups: (Q,) the group of each query; None for independent queries.
     """
@@ -38,25 +37,37 @@ def depth_widget(
     if not deepest or not bool((first.m > 0).any()):
         return None
     depths, groups = _depths(deepest), None if groups is None else groups[first.m > 0]
+    means = {name if len(curves) > 1 else "": _means(x, depths, options, groups) for name, x in curves.items()}
+    counted = int((first.m > 0).sum())
+    text = (
+        f"Means of {counted:,} queries with relevant items, with {options.level} intervals; the missing items of a "
+        "shorter ranking count as not relevant."
+    )
     return Widget(
         "depths",
         {
             "k": depths,
             "level": options.level,
-            "counted": int((first.m > 0).sum()),
+            "counted": counted,
             "systems": [
-                {
-                    "name": name if len(curves) > 1 else "",
-                    "means": _means(x, depths, options, groups),
-                    "queries": _queries(x, shown, deepest),
-                }
-                for name, x in curves.items()
+                {"name": name, "means": x, "queries": _queries(curve, shown, deepest)}
+                for (name, x), curve in zip(means.items(), curves.values(), strict=True)
             ],
             "differences": _differences(list(curves.values()), depths, options, groups) if len(curves) > 1 else {},
             "names": {str(place): name for place, name in shown},
         },
-        parts,
+        [text, *(_table(name, x, depths) for name, x in means.items())],
     )
+
+
+def _table(system: str, means: Mapping[str, Sequence[Sequence[float]]], depths: Sequence[int]) -> Table:
+    """Return the means of a system at some depths."""
+    rows: list[list[Cell]] = [
+        [f"{k}", *(with_interval(*(column[place] for column in columns)) for columns in means.values())]
+        for place, k in enumerate(depths)
+        if k in _LISTED or k == depths[-1]
+    ]
+    return Table([f"{system}: k" if system else "k", *means], rows)
 
 
 def _depths(deepest: int) -> list[int]:

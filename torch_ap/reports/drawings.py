@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.plot.bars import Bar
-from torch_ap.reports.content import DASH, Drawing, shortened
+from torch_ap.reports.content import Drawing, shortened, with_interval
 
 _MAX_BARS = 400
 _NAMED = 100  # most rows with names
@@ -124,8 +124,7 @@ def _bar_marks(bar: Bar, axis: _Axis, y: float, height: float, kind: str) -> str
 
 def _bar_text(system: str, bar: Bar) -> str:
     """Return the numbers of a bar."""
-    text = f"{shortened(system)} {DASH if math.isnan(bar.value) else f'{bar.value:.3f}'}".strip()
-    text += "" if math.isnan(bar.low) else f" ({bar.low:.3f}{DASH}{bar.high:.3f})"
+    text = f"{shortened(system)} {with_interval(bar.value, bar.low, bar.high)}".strip()
     return text if math.isnan(bar.chance) else f"{text}, chance {bar.chance:.3f}"
 
 

@@ -215,7 +215,8 @@ class _Gallery:
     def labels(self) -> Iterator[Any]:
         """Yield the suspicious labels."""
         text, shots, table = self.label_rows()
-        yield from self._part(LABELS, text, shots, [table])
+        yield from self._part(LABELS, text, shots)
+        yield from [table] if table.rows else []
 
     def label_rows(self) -> tuple[str, list[_Shot], Table]:
         """Return the numbers of suspicious labels as text, and the first ones as pictures and as a table."""
@@ -246,7 +247,6 @@ class _Gallery:
         title: str,
         text: str,
         shots: Sequence[_Shot],
-        parts: Sequence[Any] = (),
         *,
         is_open: bool = False,
         key: str = "",
@@ -258,7 +258,7 @@ class _Gallery:
             f'<details class="gallery" data-shows="{key}"{" open" * is_open}><summary>{escape(title)}</summary>'
             f'<p>{escape(text)}</p><div class="shots">{pictures}</div></details>'
         )
-        yield Widget("gallery", None, parts, html)
+        yield Widget("gallery", None, html=html)
 
     def further(self, rows: Sequence[int], budget: int) -> str:
         """Return the shapes of further images as data, and the thumbnails.

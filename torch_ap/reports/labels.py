@@ -22,6 +22,6 @@ def labels_section(labels: SuspiciousLabels) -> list[Section]:
     if not found:
         return []
     head = [name.replace("_", " ") for name in found[0]]
-    rows: list[list[Cell]] = [list(row.values()) for row in found]
+    rows: list[list[Cell]] = [[str(x) if name == "item" else x for name, x in row.items()] for row in found]
     table = Table(head, rows, CHANGE, sortable=True, order=("change", "descending"))
     return [Section(LABELS, [labels_text(labels.counts, len(rows)), table])]

@@ -212,7 +212,7 @@ def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_
     queries, omitted = sorted_table([*head, "items", "relevant"], rows, "queries", FORMS, opens="depths")
     curves = options.per_system(table.curve, lambda: other.curve)
     shown = [(int(key), str(row[0])) for key, row in zip(queries.keys, queries.rows, strict=True)]
-    depths = depth_widget(curves, shown, [], options, table.groups)
+    depths = depth_widget(curves, shown, options, table.groups)
     parts: list[Part] = [LOSS_TEXT] if has_loss else []
     if len(defined):
         quantiles: list[Cell] = torch.quantile(defined, defined.new_tensor(list(_SPREAD.values()))).tolist()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from torch_ap import plot
 from torch_ap.detection.metrics.analyses import DetectionAnalyses
 from torch_ap.inference.selection import BestSystem, best_of_metrics
-from torch_ap.reports.content import NAN, Content, Headline, Picture, Section, sorted_table
+from torch_ap.reports.content import NAN, Content, Headline, Picture, Section, shortened, sorted_table
 from torch_ap.reports.estimates import ReportOptions
 from torch_ap.retrieval.metrics.analyses import QueryAnalyses
 
@@ -85,7 +85,13 @@ def _section(found: BestSystem, measure: str, level: str) -> Section:
     picture = Picture(
         f"{measure} of each epoch, with {level} intervals for all epochs at once; the mark is the corrected value.",
         lambda ax: plot.epochs(found, ax=ax),
-        chart={"x": "epoch", "y": measure, "series": [series], "marks": marks},
+        chart={
+            "x": "epoch",
+            "y": measure,
+            "series": [series],
+            "marks": marks,
+            "names": [shortened(str(x)) for x in found.names],
+        },
     )
     p_values = found.adjusted_p_value[found.best].tolist()
     p_values[found.best] = NAN

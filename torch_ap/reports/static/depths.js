@@ -66,6 +66,7 @@ page.register("depths", (element, data) => {
     chart.mark(marks);
   }
 
+  for (const x of element.children) x.classList.add("printed");
   element.prepend(create("div", {class: "live"}, create("div", {class: "bar"}, select, slider, depth), results, remark, charts));
   show(ALL);
   move(Math.min(9, data.k.length - 1));

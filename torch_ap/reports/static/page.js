@@ -167,13 +167,14 @@ const page = (() => {
    *   series       [{name, x, y, low, high, details: {name: values}, dash, color}]: x ascending without repetition;
    *                low and high: ends of an interval; color: name of a CSS variable without dashes, or a colour
    *   marks        [{x, y}] points to draw, which mark(points) replaces
+   *   names        texts of the x values 0, 1, ...
    */
   function chart(parent, options) {
     const label = `${options.y} over ${options.x}: the arrow keys show the numbers`;
     const box = create("div", {class: "tip", role: "status", hidden: true});
     const holder = create("div", {class: "chart", role: "group", tabindex: 0, "aria-label": label, onkeydown: moveCursor,
       onblur: () => { box.hidden = true; }});
-    const palette = ["accent", "second", "third", "fourth"];
+    const palette = ["accent", "second", "third", "fourth"], {names} = options, MAX_TICK = 10;
     let plot, marks = options.marks || [];
     const zoomBy = factor => {
       const {min, max} = plot.scales.x, [first, last] = full();
@@ -209,7 +210,8 @@ const page = (() => {
         head.style.color = ink(series, place);
         return create("div", {}, head, details.length ? ` ${details.join(", ")}` : "");
       });
-      box.replaceChildren(create("div", {}, `${options.x} ${number(x)}`), ...lines);
+      const place = names ? `: ${names[nearest(xs(), x)]}` : ` ${number(x)}`;
+      box.replaceChildren(create("div", {}, options.x + place), ...lines);
       const toLeft = left > u.over.clientWidth / 2;
       box.style.left = toLeft ? "" : `${left + 12}px`;
       box.style.right = toLeft ? `${u.over.clientWidth - left + 12}px` : "";
@@ -266,15 +268,16 @@ const page = (() => {
           x: {time: false, distr: options.log ? 3 : 1, range: (u, min, max) => isAll(min, max) ? [first, last] : [min, max]},
           y: {range: (u, min, max) => isZoomed(u.scales.x) ? [min - 0.02, max + 0.02] : [bottom, ceiling + 0.02]},
         },
-        axes: [axis(options.x, 40), axis(options.y, 50)],
+        axes: [{...axis(options.x, 40), ...(names && {space: 80, values: (_, at) => at.map(x => (names[x] || "").slice(0, MAX_TICK))})},
+          axis(options.y, 50)],
         hooks: {setCursor: [follow], draw: [drawMarks]},
       }, joined, holder);
       plot.over.append(box);
       plot.over.addEventListener("mouseleave", () => { box.hidden = true; });
     }
     const button = (text, label, onclick) => create("button", {type: "button", title: label, "aria-label": label, onclick}, text);
-    const names = options.series.filter(x => x.name);
-    const key = create("span", {class: "key"}, ...names.map(x => {
+    const named = options.series.filter(x => x.name);
+    const key = create("span", {class: "key"}, ...named.map(x => {
       const stroke = create("i", {}), place = options.series.indexOf(x);
       onScheme(() => { stroke.style.background = ink(x, place); });
       stroke.style.background = ink(x, place);
