@@ -175,6 +175,16 @@ def test_a_rule_without_a_threshold_has_its_reason(browser, tmp_path):
             assert page.get_by_role("button", name="recall ≥ 0.9").is_enabled()
 
 
+def test_the_axis_of_a_single_threshold_shows_all_recalls(browser, tmp_path):
+    metric = MultilabelAveragePrecision(2)
+    metric.update(torch.tensor([[0.9, 0.9], [0.1, 0.2], [0.7, 0.7]]), torch.tensor([[1, 0], [0, 1], [0, 0]]))
+    with opened(browser, report(metric, tmp_path / "x.html")) as page:
+        page.get_by_label("Ranking", exact=True).select_option(index=1)
+        box = page.locator(".chart .u-over").first.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert float(page.locator(".tip div").first.text_content().removeprefix("recall ")) == pytest.approx(0.51, abs=0.01)
+
+
 def test_points_and_bars_open_their_curve(browser, tmp_path):
     pages = (
         (labels(4, 200), labels(4, 200), "Ranking", lambda key: str(int(key) + 1)),

@@ -257,7 +257,8 @@ const page = (() => {
       });
       const joined = uPlot.join(tables()), [first, last] = full();
       const isZoomed = ({min, max}) => min != null && (min > first || max < last);
-      const isAll = (min, max) => min === joined[0][0] && max === joined[0][joined[0].length - 1];
+      const isAll = (min, max) => (options.xRange && joined[0].length === 1) ||  // uPlot pads a single value
+        (min === joined[0][0] && max === joined[0][joined[0].length - 1]);
       const axis = (label, size) => ({label, labelSize: 20, labelGap: 0, size, stroke: color("ink"), ticks: {stroke: color("line")},
         grid: {stroke: color("line"), width: 1}, font: "12px system-ui", labelFont: "13px system-ui"});
       plot = new uPlot({
