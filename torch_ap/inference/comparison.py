@@ -314,7 +314,15 @@ def compare_averages(
     check_comparison(settings.convention, options.method, None)
     value_a, value_b = (float(settings.value(curve, torch.float64, warn=False)) for curve in curves)
     if groups is not None:
-        return _compare_grouped_averages(settings, batches, curves, (value_a, value_b), options)
+        grouped.check_design(options.design)
+        pairs = zip(curves, batches, strict=True)
+        systems = [grouped.values_without_groups(settings, *pair, options.method) for pair in pairs]
+        df, error, reason = float(systems[0].effective.min()) - 1, math.nan, grouped.NO_SPREAD
+        if df >= 1:
+            error = float(grouped.standard_error((systems[0].values - systems[1].values).flatten()))
+            reason = grouped.few_groups_reason(systems[0].hit_groups)
+        options = replace(options, method=systems[0].method)
+        return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
     shares = [item_shares(settings, *system, options.design) for system in zip(batches, curves, strict=True)]
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
@@ -324,26 +332,6 @@ def compare_averages(
     if error > 0:
         df = min(float(degrees_of_freedom(settings, curve, options.design)) for curve in curves)
     return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
-
-
-def _compare_grouped_averages(
-    settings: APSettings,
-    batches: tuple[Batch, Batch],
-    curves: tuple[HitCurve, HitCurve],
-    values: tuple[float, float],
-    options: InferenceSettings,
-) -> Comparison:
-    """Return the difference of two averages, with its standard error by the averages without each group."""
-    grouped.check_design(options.design)
-    systems = [
-        grouped.values_without_groups(settings, curve, batch, options.method)
-        for curve, batch in zip(curves, batches, strict=True)
-    ]
-    df = float(systems[0].effective.min()) - 1
-    error = float(grouped.standard_error((systems[0].values - systems[1].values).flatten())) if df >= 1 else math.nan
-    reason = grouped.few_groups_reason(systems[0].hit_groups) if df >= 1 else grouped.NO_SPREAD
-    options = replace(options, method=systems[0].method)
-    return comparison_from_error(*values, error, reason=reason, df=df, **options.fields)
 
 
 Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]

@@ -125,13 +125,11 @@ def recall_at_k_interval(
         [0.287, 0.533, 0.755]
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    curve, cut, reason = _validate_cut(preds, target, top_k, confidence_level, design, method, groups)
-    interval = cut.recall(confidence_level, design)
+    curve, cut, reason, items = _validate_cut(preds, target, top_k, confidence_level, design, method, groups)
+    interval, level = cut.recall(confidence_level, design), confidence_level
     interval = replace(interval, reason=reason or interval.reason)
-    if groups is not None:
-        grouped.validate_groups(groups, target.flatten().shape, target.device)
-        if cut.k < cut.n:
-            return _grouped_interval(interval, curve, (preds, target, groups), cut.k, recall_in_top_share, "R@k")
+    if items is not None and cut.k < cut.n:
+        return grouped_interval_at_k(interval.estimate, curve, *items, cut.k, recall_in_top_share, level, "R@k")
     return (
         ends_by_weights(interval, curve, cut.k, recall_in_top_share, resampling)
         if cut.is_drawn(design, method)
@@ -227,11 +225,10 @@ def precision_at_k_interval(
         [0.4, 0.8, 0.968]
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    curve, cut, reason = _validate_cut(preds, target, top_k, confidence_level, design, method, groups)
-    interval = cut.precision(confidence_level, design)
-    if groups is not None:
-        items = preds, target, groups
-        return _grouped_interval(interval, curve, items, cut.k, precision_in_top_share, "P@k")
+    curve, cut, reason, items = _validate_cut(preds, target, top_k, confidence_level, design, method, groups)
+    interval, level = cut.precision(confidence_level, design), confidence_level
+    if items is not None:
+        return grouped_interval_at_k(interval.estimate, curve, *items, cut.k, precision_in_top_share, level, "P@k")
     if design == "stratified":
         return replace(interval, reason=reason or interval.reason)
     return (
@@ -301,8 +298,11 @@ def window(n: int, k: int) -> tuple[float, float]:
 
 def _validate_cut(
     preds: Tensor, target: Tensor, k: int, confidence_level: float, design: str, method: str | None, groups: SampleIds
-) -> tuple[HitCurve, Cut, str]:
-    """Return one ranking, its cut at rank k, and the reason if its recall has no interval."""
+) -> tuple[HitCurve, Cut, str, tuple[Tensor, Tensor, Tensor] | None]:
+    """Return one ranking, its cut at rank k, and the reason if its recall has no interval; with groups also the items.
+
+    The items are scores, relevance and groups, (N,) each.
+    """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     checks.one_of("method", method, (*METHODS_AT_K, None))
@@ -317,7 +317,9 @@ def _validate_cut(
     n, m, (low, high) = int(curve.n), segments.as_float64(curve.m)[0], window(int(curve.n), k)
     hits, below, above = hits_at(curve, m.new_tensor([k, low, high]))
     reason = f"no {'misses' if m else 'hits'}: the ends are NaN" if m in (0, n) else ""
-    return curve, Cut(n, k, m, hits, (above - below) / (high - low)), reason
+    ids = grouped.validate_groups(groups, target.flatten().shape, target.device)
+    items = None if ids is None else (preds.detach().flatten(), target.flatten() == 1, ids)
+    return curve, Cut(n, k, m, hits, (above - below) / (high - low)), reason, items
 
 
 def ends_by_weights(
@@ -338,32 +340,6 @@ def ends_by_weights(
     low, high = (x.to(interval.estimate) for x in (low, high))
     low, high = torch.minimum(low, interval.estimate), torch.maximum(high, interval.estimate)
     return replace(interval, low=low, high=high, method="dirichlet")
-
-
-def _grouped_interval(
-    interval: Interval,
-    curve: HitCurve,
-    items: tuple[Tensor, Tensor, SampleIds],
-    k: int,
-    measure: Callable[[HitCurve, float], Tensor],
-    name: str,
-) -> Interval:
-    """Return the interval of a measure of the top items for items in groups.
-
-    Args:
-        interval: the estimate, 0-d, with other ends.
-        curve: the ranking.
-        items: scores, targets and groups.
-        k: rank of the cut.
-        measure: as for :func:`ends_by_weights`.
-        name: name of the measure in reasons.
-    """
-    preds, target, groups = items
-    scores, relevant = preds.detach().flatten(), target.flatten() == 1
-    ids = grouped.validate_groups(groups, scores.shape, scores.device)
-    assert ids is not None
-    ranking = curve, scores, relevant, ids
-    return grouped_interval_at_k(interval.estimate, *ranking, k, measure, interval.confidence_level, name)
 
 
 def _interval(share: Tensor, variance: Tensor, trials: Tensor, confidence_level: float, design: str) -> Interval:
