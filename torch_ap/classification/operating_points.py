@@ -26,6 +26,7 @@ class OperatingPointMetric(ItemState):
     """
 
     _options = ("empty_target_action", "nan_strategy")
+    _can_exchange = False  # a part of a ranking does not show which threshold is best
 
     def __init__(
         self,
@@ -45,10 +46,6 @@ class OperatingPointMetric(ItemState):
         settings = columns, "none", thresholds, ignore_index, validate_args, normalization
         super().__init__(*settings, empty_target_action=empty_target_action, nan_strategy=nan_strategy, **kwargs)
         self._criterion = ThresholdCriterion(**{ratio: least})
-
-    @property
-    def _can_exchange(self) -> bool:
-        return False  # a part of a ranking does not show which threshold is best
 
     def compute(self) -> tuple[Tensor, Tensor]:
         """Return the best ratio of all items so far, and its threshold, as in torchmetrics.

@@ -11,7 +11,7 @@ line, which the counts follow too.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -50,11 +50,9 @@ class NormalizedAveragePrecision(_Relative):
         """Return the value of each ranking: (S,) float64; NaN without hits or without misses."""
         return _relative(PLAIN.values(curve), curve)
 
-    def chance_level(
-        self, curve: HitCurve, *, groups: HitCurve | None = None, undefined: float | None = None
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, **options: Any) -> Tensor:
         """Return the mean over random orders: (S,) float64."""
-        return _relative(PLAIN.chance_level(curve, groups=groups, undefined=undefined), curve)
+        return _relative(PLAIN.chance_level(curve, **options), curve)
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,7 @@ class PrecisionRecallGainArea(_Relative):
     """Area under the curve of precision gain over recall gain (Flach & Kull 2015)."""
 
     table_name: ClassVar[str] = "AUPRG"
-
-    @property
-    def has_chance_level(self) -> bool:
-        """Whether the mean over random orders has a closed form."""
-        return False
+    has_chance_level = False
 
     def describe(self) -> str:
         """Return the definition of the measure."""

@@ -332,16 +332,14 @@ class FirstHit(Measure):
         rank = above + place(hits, items)
         return arrays.namespace(rank).where(rank <= k, 1 / rank, 0) if is_reciprocal else segments.as_float64(rank <= k)
 
-    def chance_level(
-        self, curve: HitCurve, *, groups: HitCurve | None = None, undefined: float | None = None
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **options: Any) -> Tensor:
         """Return the mean over random orders: (S,) float64.
 
         The top t of n items contain none of r hits with probability C(n - t, r) / C(n, r). The first hit is in the
         group from t0 to t with the difference of two such probabilities.
         """
         if groups is None:
-            return super().chance_level(curve, undefined=undefined)
+            return super().chance_level(curve, **options)
         offsets = segments.from_counts(groups.n)
         owner = segments.ids(offsets)
         left = segments.as_float64(offsets[1:][owner] - torch.arange(len(owner), device=owner.device))
@@ -370,15 +368,11 @@ class PrecisionAtRecall(Measure):
 
     table_name: ClassVar[str] = "interpolated precision"
     is_bounded: ClassVar[bool] = False
+    has_chance_level = False
 
     def describe(self) -> str:
         """Return the definition of the measure."""
         return f"the highest precision at recall {self.level:g} or beyond, as in trec_eval {self.version}"
-
-    @property
-    def has_chance_level(self) -> bool:
-        """Whether the mean over random orders has a closed form."""
-        return False
 
     def values(self, curve: HitCurve) -> Tensor:
         """Return the value of each ranking: (S,) float64; tie groups are thresholds."""

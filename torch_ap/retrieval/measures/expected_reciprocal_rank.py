@@ -47,15 +47,11 @@ class ExpectedReciprocalRank(Measure):
     graded: ClassVar[bool] = True
     table_name: ClassVar[str] = "ERR"
     is_bounded: ClassVar[bool] = False
+    has_chance_level = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.positive_int("max_grade", self.max_grade)
-
-    @property
-    def has_chance_level(self) -> bool:
-        """Whether the mean over random orders has a closed form."""
-        return False
 
     def describe(self) -> str:
         """Return the definition of the measure."""

@@ -46,6 +46,8 @@ class RankBiasedPrecision(Measure):
     top_k: TopK = None
     ties: str = "expected"
 
+    has_depth_bound = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.open_fraction("p", self.p)
@@ -60,11 +62,6 @@ class RankBiasedPrecision(Measure):
         gain = f"{1 - self.p:g} * {self.p:g}^(rank - 1)"
         return f"rank-biased precision, the sum of {gain} over the relevant items in {self.top}"
 
-    @property
-    def has_depth_bound(self) -> bool:
-        """Whether rankings with few items cannot reach 1."""
-        return True
-
     def upper_bound(self, most_items: int) -> float:
         """Return 1 - p^min(k, n), the value if all items are relevant."""
         return 1 - self.p ** (min(self.top_k, most_items) if isinstance(self.top_k, int) else most_items)
@@ -76,12 +73,10 @@ class RankBiasedPrecision(Measure):
         total = segments.total(self._sums(native, self.rule), native.offsets)
         return arrays.tensor(arrays.namespace(total).where(native.m > 0, total, torch.nan))
 
-    def chance_level(
-        self, curve: HitCurve, *, groups: HitCurve | None = None, undefined: float | None = None
-    ) -> Tensor:
+    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **options: Any) -> Tensor:
         """Return the mean over random orders: (S,) float64. All places have the same mean relevance."""
         if groups is None:
-            return super().chance_level(curve, undefined=undefined)
+            return super().chance_level(curve, **options)
         total = arrays.tensor(segments.total(self._sums(groups.native, self.rule), groups.native.offsets))
         total = torch.cat([total, total.new_zeros(len(curve.m) - len(total))])
         share = segments.as_float64(curve.hits_seen) / segments.as_float64(curve.n).clamp(min=1)

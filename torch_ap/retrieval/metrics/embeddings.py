@@ -186,6 +186,7 @@ class EmbeddingMAP(EmbeddingColumns):
     """
 
     _summary_name = "map"
+    _can_exchange = True
     confidence_interval = query_sample.confidence_interval
     compare = query_sample.compare
     chance_level = metric.chance_level
@@ -345,10 +346,6 @@ class EmbeddingMAP(EmbeddingColumns):
         return self._dtype_of_result(arrays.common_dtype("preds", dtypes))
 
     # -- many ranks
-
-    @property
-    def _can_exchange(self) -> bool:
-        return True
 
     def _exchange(self, ranks: Ranks, columns: Mapping[str, Tensor]) -> tuple[Ranks, EmbeddingBatch]:
         counted = self._count_flags(columns, lambda ids, facts: exchange.flag_first_copies(ranks, ids, facts))

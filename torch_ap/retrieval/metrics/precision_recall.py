@@ -21,6 +21,8 @@ from torch_ap.retrieval.metrics.state import QueryState
 class RankedCurve(QueryState):
     """Abstract base: precision and recall at every rank, aggregated over queries at each rank."""
 
+    _can_exchange = False  # the curve of a query is as large as its items
+
     def __init__(
         self,
         max_k: int | None = None,
@@ -35,10 +37,6 @@ class RankedCurve(QueryState):
         measure = AtEveryRank("precision", max_k, adaptive_k, ties)
         super().__init__(measure, empty_target_action, ignore_index, aggregation, **kwargs)
         self.max_k, self.adaptive_k = measure.max_k, adaptive_k
-
-    @property
-    def _can_exchange(self) -> bool:
-        return False  # the curve of a query is as large as its items
 
     def _curve(self, values: Callable[[AtEveryRank, HitCurve], Tensor] = AtEveryRank.__call__) -> PrecisionRecallAtK:
         """Return the curve of precision and recall, or of another function of the measures."""

@@ -57,10 +57,13 @@ class QuerySample(Sample):
     groups: Mapping[int, Hashable] | None = field(default=None, kw_only=True)
 
     @property
+    def _measure(self) -> Any:
+        return self.settings.measure
+
+    @property
     def has_chance_level(self) -> bool:
         """Whether the measure's mean over random orders has a closed form."""
-        measure: Any = self.settings.measure
-        parts = measure.parts if isinstance(measure, AtSeveral) else (measure,)
+        parts = self._measure.parts if isinstance(self._measure, AtSeveral) else (self._measure,)
         curve, undefined = self.rankings.curve, self._undefined
         return all(isinstance(x, Measure) and x.can_have_chance_level(curve, undefined) for x in parts)
 
@@ -72,13 +75,11 @@ class QuerySample(Sample):
     @property
     def names(self) -> list[str] | None:
         """Each k, if the measure has several."""
-        measure: Any = self.settings.measure
-        return [str(k) for k in measure.top_k] if isinstance(measure, AtSeveral) else None
+        return [str(k) for k in self._measure.top_k] if isinstance(self._measure, AtSeveral) else None
 
     def _samples_per_rank(self) -> "list[QuerySample]":
         """Return the sample of each k."""
-        measure: Any = self.settings.measure
-        return [replace(self, settings=replace(self.settings, measure=part)) for part in measure.parts]
+        return [replace(self, settings=replace(self.settings, measure=part)) for part in self._measure.parts]
 
     def values(self) -> tuple[Tensor, Tensor]:
         """Return the queries that count in the aggregate, and their values in float64."""
@@ -108,10 +109,9 @@ class QuerySample(Sample):
     @property
     def _upper_bound(self) -> float:
         """The largest possible value for rankings of at most as many items as the longest one."""
-        measure: Any = self.settings.measure
-        if not isinstance(measure, Measure) or not measure.has_depth_bound:
+        if not isinstance(self._measure, Measure) or not self._measure.has_depth_bound:
             return 1.0
-        return measure.upper_bound(max(int(self.rankings.curve.n.max()), 1))
+        return self._measure.upper_bound(max(int(self.rankings.curve.n.max()), 1))
 
     def _ids_of_groups(self, queries: Tensor) -> Tensor | None:
         """Return the number of each query's group, (Q,) int64; None for independent queries."""
@@ -122,23 +122,21 @@ class QuerySample(Sample):
         if self.names:
             return torch.stack([x.chance_level(resampling) for x in self._samples_per_rank()])
         check_mean(self.settings.aggregation, "a chance level")
-        measure: Any = self.settings.measure
-        if not isinstance(measure, Measure):
-            raise ValueError(f"a chance level requires a measure that defines it, got {short_repr(measure)}")
-        groups = self.all_groups() if measure.rule.is_threshold else None
-        values = measure.chance_level(self.rankings.curve, groups=groups, undefined=self._undefined)
+        if not isinstance(self._measure, Measure):
+            raise ValueError(f"a chance level requires a measure that defines it, got {short_repr(self._measure)}")
+        groups = self.all_groups() if self._measure.rule.is_threshold else None
+        values = self._measure.chance_level(self.rankings.curve, groups=groups, undefined=self._undefined)
         return self.settings.value(self._per_query(values), self.dtype, warn=False)
 
     def chance_test(self, method: QueryChanceMethod, resampling: Resampling) -> ChanceTest:
         """Return the test of the mean of AP against random orders of each query's labels."""
         if self.names:
-            raise ValueError(f"`top_k` must be one k for a test against chance, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
+            raise ValueError(f"`top_k` must be one k for a test against chance, got {self._measure.top_k}")
         check_mean(self.settings.aggregation, "a test against chance")
-        measure: Any = self.settings.measure
-        check_convention(measure)
+        check_convention(self._measure)
         curve = self.rankings.curve
         is_random = (curve.n > 0) & (curve.m > 0)
-        fixed = self._per_query(torch.where(is_random, 0, measure(curve)))
+        fixed = self._per_query(torch.where(is_random, 0, self._measure(curve)))
         count = int(fixed.counted.sum())
         weights = segments.as_float64(is_random) / max(count, 1)
         constant = float(fixed.values[fixed.counted].sum()) / max(count, 1)
@@ -146,7 +144,7 @@ class QuerySample(Sample):
         if group is not None:
             place = torch.argsort(self.rankings.queries)[fixed.counted]
             group = torch.full_like(curve.m, -1).index_copy_(0, place, group)
-        labels = RandomLabels(curve, self.all_groups(), curve.hits_seen, measure, weights, constant, group)
+        labels = RandomLabels(curve, self.all_groups(), curve.hits_seen, self._measure, weights, constant, group)
         return labels.test(method, resampling)
 
     def _per_query(self, values: Tensor) -> PerQuery:
@@ -174,7 +172,7 @@ class QuerySample(Sample):
     def _check_comparable(self, log_function: str) -> None:
         """Raise ValueError for several k, and for another aggregate than the mean."""
         if self.names:
-            raise ValueError(f"`top_k` must be one k for a comparison, got {self.settings.measure.top_k}")  # type: ignore[attr-defined]
+            raise ValueError(f"`top_k` must be one k for a comparison, got {self._measure.top_k}")
         check_mean(self.settings.aggregation, "a comparison", log_function)
 
     def judged_interval(self, judge: "QuerySample", confidence_level: float) -> PredictionPoweredInterval:

@@ -91,6 +91,7 @@ class QueryState(RankingMetric):
 
     _peer_states = _peer_arguments = ("preds", "target", "indexes")
     _settings_of_update = "`ignore_index`, `relevance_level`"
+    _can_exchange = True
 
     if TYPE_CHECKING:  # torch.jit compiles the annotations of a class
         _settings: MeasureSettings
@@ -252,10 +253,6 @@ class QueryState(RankingMetric):
                 groups = groups if first is None else groups[first]
             queries = torch.arange(len(groups))
         return dict(zip(queries.tolist(), groups.tolist(), strict=True))
-
-    @property
-    def _can_exchange(self) -> bool:
-        return True
 
     def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[Ranks, Rankings, torch.dtype]:
         """Return the rankings of this process's share of the queries, and the dtype of all scores."""
