@@ -114,30 +114,26 @@ class QueryInputs:
         m = num_relevant if isinstance(num_relevant, Tensor) else None
         tensors.same_device(preds=preds, target=target, indexes=indexes, mask=mask, num_relevant=m, retrieved=retrieved)
         queries, counts = _judgements(num_relevant, preds, indexes)
-        ignored = self._ignored(target, mask)
+        ignored = tensors.is_ignored(target, self.ignore_index)
+        if mask is not None:
+            ignored = ~mask if ignored is None else ignored | ~mask
         scores = preds if retrieved is None else preds.masked_fill(~retrieved, 0)
         broken = self._check_values(scores, target, ignored, counts)
         relevance = self._relevance(target)
         if retrieved is not None:
             relevance = relevance + (~retrieved).view(torch.uint8) * NOT_RANKED
-        relevance = (
-            self._flat_copy(relevance) if ignored is None else relevance.masked_fill(ignored, NOT_COUNTED).flatten()
-        )
-        grades = None
+        grades, lengths = None, None
+        if ignored is not None:
+            relevance = relevance.masked_fill(ignored, NOT_COUNTED).flatten()
+        else:
+            relevance = self._flat_copy(relevance)
         if self.graded:
             grades = torch.where(relevance % 2 == 1, segments.as_float64(target.detach().flatten()), 0)
-        return QueryBatch(
-            scores=self._flat_copy(scores),
-            relevance=relevance,
-            indexes=None if indexes is None else self._flat_copy(indexes).to(torch.int64),
-            lengths=(
-                torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device) if indexes is None else None
-            ),
-            judged_queries=queries,
-            judged_counts=counts,
-            grades=grades,
-            broken=broken,
-        )
+        if indexes is None:
+            lengths = torch.full(preds.shape[:-1] or (1,), preds.shape[-1], device=preds.device)
+        else:
+            indexes = self._flat_copy(indexes).to(torch.int64)
+        return QueryBatch(self._flat_copy(scores), relevance, indexes, lengths, queries, counts, grades, broken)
 
     def small_batch(self, preds: Tensor, target: Tensor, indexes: Tensor) -> list[Tensor] | None:
         """Return copies of the columns of a valid small batch on CPU; None for input that needs :meth:`validate`.
@@ -220,11 +216,6 @@ class QueryInputs:
                 return (target > rounded).view(torch.uint8)  # the dtype rounds the level down
             level = rounded
         return (target >= level).view(torch.uint8)
-
-    def _ignored(self, target: Tensor, mask: Tensor | None) -> Tensor | None:
-        """Return which items are ignored; None if all items count."""
-        ignored = tensors.is_ignored(target, self.ignore_index)
-        return ignored if mask is None else (~mask if ignored is None else ignored | ~mask)
 
 
 def drop_copies(batch: QueryBatch, ids: Tensor) -> QueryBatch:

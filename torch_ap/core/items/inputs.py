@@ -325,16 +325,11 @@ def _curve_of_ragged(batch: Batch, kept: Tensor, keep_all_groups: bool) -> HitCu
     """
     items, columns = batch.scores.shape
     counts = kept.sum(0)
-    if (
-        batch.weights is None
-        and not keep_all_groups
-        and int(counts.sum()) * _FEW_IGNORED >= kept.numel() * (_FEW_IGNORED - 1)
-    ):
-        scores, target = (
-            batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype)),
-            batch.target.masked_fill(~kept, 0),
-        )
-        return hit_curve.drop_misses_beyond(builders.from_columns(scores, target), counts)
+    few_ignored = int(counts.sum()) * _FEW_IGNORED >= kept.numel() * (_FEW_IGNORED - 1)
+    if few_ignored and batch.weights is None and not keep_all_groups:
+        scores = batch.scores.masked_fill(~kept, _lowest(batch.scores.dtype))
+        curve = builders.from_columns(scores, batch.target.masked_fill(~kept, 0))
+        return hit_curve.drop_misses_beyond(curve, counts)
     place = kept.t().flatten().nonzero().squeeze(1)
     weights = None
     if batch.weights is not None:

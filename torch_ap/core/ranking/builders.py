@@ -234,6 +234,7 @@ def from_columns(
     if simple and columns and long_rankings.are_long(scores, relevant):
         return long_rankings.from_columns(scores, relevant)
     width = max(1, ITEMS_A_BLOCK // max(items, 1))
+    weight = None if weight is None else arrays.expand_columns(weight, scores.shape[1:])
     blocks = []
     for first in range(0, max(columns, 1), width):
         block = order.as_rows(scores[:, first : first + width])
@@ -242,17 +243,12 @@ def from_columns(
         if simple:
             blocks.append(many_rankings.from_table(block, order.as_flags(hits)))
             continue
-        weights = None
-        if weight is not None:
-            weights = (
-                weight[:, first : first + width].t() if weight.ndim == 2 else weight.expand(len(block), -1)
-            ).flatten()
         curve = from_scores(
             block.flatten(),
             hits.flatten(),
             segment=(across - first).repeat_interleave(items),
             segments_count=len(block),
-            weight=weights,
+            weight=None if weight is None else weight[:, first : first + width].t().flatten(),
             keep_all_groups=keep_all_groups,
         )
         blocks.append(curve)

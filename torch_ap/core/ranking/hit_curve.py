@@ -30,19 +30,15 @@ class Parts(Protocol):
 
     def total(self, values: Any, offsets: Any) -> Any:
         """Return the (S,) sums of (E,) values over the entries of all parts, bit-identical to a single process."""
-        ...
 
     def highest(self, values: Tensor) -> Tensor:
         """Return the elementwise maximum over all parts; values have one shape in all processes."""
-        ...
 
     def above_and_whole(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sums of the values over the parts above this one, and over all parts; sums must be exact."""
-        ...
 
     def highest_below(self, values: Tensor) -> Tensor:
         """Return the elementwise maximum of (S,) values over the parts below this one; -inf if there are none."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

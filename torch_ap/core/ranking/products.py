@@ -191,10 +191,7 @@ class _Rows:
             empty = self._matrix.scores(self._rows, slice(0, 0))[:size, :0]
             zeros = torch.zeros(size, dtype=torch.int64, device=empty.device)
             return empty, zeros, zeros + self._matrix.shape[1]
-        row, relevant = (
-            torch.cat([pairs.row for pairs in pairs_of_tiles]),
-            torch.cat([pairs.relevant for pairs in pairs_of_tiles]),
-        )
+        row, _, relevant = (torch.cat(column) for column in zip(*pairs_of_tiles, strict=True))
         n = self._matrix.shape[1] - segments.count(row[~relevant], size)
         row = row[relevant]
         m = segments.count(row, size)

@@ -127,9 +127,7 @@ class AUROC(Measure):
         straddles rank k, "expected" is the mean over the orders with a defined value.
         """
         native = curve.native
-        hits, items, hits_above, items_above, n = (
-            segments.as_float64(x) for x in (native.hits, native.items, native.hits_above, native.items_above, native.n)
-        )
+        (hits, items, hits_above, items_above), n = native.float_counts, segments.as_float64(native.n)
         rank = cut_rank(self.top_k, native)
         if rank is None:
             value = self._area(native.offsets, hits, items, items_above - hits_above, n - native.hits_seen)

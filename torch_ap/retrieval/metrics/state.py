@@ -324,10 +324,8 @@ class QueryState(RankingMetric):
         lengths, indexes = columns.get(ROWS), columns.get(FLAT)
         scores, relevance = columns.get("query_scores"), columns.get("query_relevance")
         if scores is None or relevance is None:
-            scores, relevance = (
-                torch.empty(0, device=self.device),
-                torch.empty(0, dtype=torch.uint8, device=self.device),
-            )
+            scores = torch.empty(0, device=self.device)
+            relevance = torch.empty(0, dtype=torch.uint8, device=self.device)
         if lengths is indexes is None:
             indexes = torch.empty(0, dtype=torch.int64, device=self.device)
         judged = columns.get("judged_queries"), columns.get("judged_counts")
