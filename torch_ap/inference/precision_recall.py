@@ -130,11 +130,9 @@ def recall_at_k_interval(
     interval = replace(interval, reason=reason or interval.reason)
     if items is not None and cut.k < cut.n:
         return grouped_interval_at_k(interval.estimate, curve, *items, cut.k, recall_in_top_share, level, "R@k")
-    return (
-        ends_by_weights(interval, curve, cut.k, recall_in_top_share, resampling)
-        if cut.is_drawn(design, method)
-        else interval
-    )
+    if not cut.is_drawn(design, method):
+        return interval
+    return ends_by_weights(interval, curve, cut.k, recall_in_top_share, resampling)
 
 
 @renamed_keywords(k="top_k")
@@ -231,11 +229,9 @@ def precision_at_k_interval(
         return grouped_interval_at_k(interval.estimate, curve, *items, cut.k, precision_in_top_share, level, "P@k")
     if design == "stratified":
         return replace(interval, reason=reason or interval.reason)
-    return (
-        ends_by_weights(interval, curve, cut.k, precision_in_top_share, resampling)
-        if cut.is_drawn(design, method)
-        else interval
-    )
+    if not cut.is_drawn(design, method):
+        return interval
+    return ends_by_weights(interval, curve, cut.k, precision_in_top_share, resampling)
 
 
 @dataclass(frozen=True, eq=False)

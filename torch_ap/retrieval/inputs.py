@@ -290,9 +290,8 @@ def query_groups(groups: QueryGroups, preds: Tensor | None, batch: QueryBatch) -
     if isinstance(groups, Mapping):
         size = torch.Size([len(groups)])
         queries, values = list(groups), list(groups.values())
-        return samples.validate_ids(name, queries, size, device, "query"), samples.validate_ids(
-            name, values, size, device, "query"
-        )
+        ids, numbers = (samples.validate_ids(name, x, size, device, "query") for x in (queries, values))
+        return ids, numbers
     if preds is None or batch.indexes is None:
         raise ValueError(f"`{name}` must be a dict for `num_relevant` without items")
     ids = samples.validate_ids(name, groups, preds.shape, device, "item")

@@ -199,15 +199,11 @@ def _add_other_parts(ranks: Ranks, curve: HitCurve, tied: Tensor) -> HitCurve:
     added = (hits > 0).nonzero().squeeze(1)
     places = torch.argsort(torch.cat([curve.segment, added]), stable=True)
     ties = {"hits": hits, "items": items, "hits_above": above[0] + curve.m, "items_above": above[1] + curve.n}
-    counts: dict[str, Any] = {name: torch.cat([getattr(local, name), x[added]])[places] for name, x in ties.items()}
-    return HitCurve(
-        **counts,
-        score=None,
-        offsets=segments.from_counts(curve.offsets.diff() + (hits > 0)),
-        n=whole[1],
-        m=whole[0],
-        parts=RankParts(ranks),
+    offsets = segments.from_counts(curve.offsets.diff() + (hits > 0))
+    hits, items, hits_above, items_above = (
+        torch.cat([getattr(local, name), x[added]])[places] for name, x in ties.items()
     )
+    return HitCurve(hits, items, hits_above, items_above, None, offsets, whole[1], whole[0], parts=RankParts(ranks))
 
 
 def _weighted_curve_part(ranks: Ranks, batch: Batch, splitters: Tensor) -> HitCurve:

@@ -15,6 +15,7 @@ Hit curves from counts: of sorted items, of bins, and of rows with a common layo
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,17 +65,9 @@ def from_ordered(
     if not keep_all_groups:
         places = (hits > 0).nonzero().squeeze(1)
         ends, hits, items, *above = (x[places] for x in (ends, hits, items, *above))
-    return HitCurve(
-        hits=hits,
-        items=items,
-        hits_above=above[0],
-        items_above=above[1],
-        score=None if score is None else score[ends],
-        offsets=torch.searchsorted(ends, offsets),
-        n=sizes[1],
-        m=sizes[0] if m is None else m,
-        parts=parts,
-    )
+    score, m = None if score is None else score[ends], sizes[0] if m is None else m
+    (hits_above, items_above), offsets = above, torch.searchsorted(ends, offsets)
+    return HitCurve(hits, items, hits_above, items_above, score, offsets, sizes[1], m, parts=parts)
 
 
 def _running_sums(terms: Sequence[Tensor], offsets: Tensor, parts: Parts | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,19 +112,13 @@ def from_bins(
         score: (B,) or (S, B) for ``HitCurve.score``; all bins become entries, also bins without a hit.
         kept: (S, B) bool, the bins that become entries instead.
     """
-    selected = kept
-    if selected is None:
-        selected = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
-    return HitCurve(
-        hits=hits[selected],
-        items=items[selected],
-        hits_above=(hits.cumsum(1) - hits)[selected],
-        items_above=(items.cumsum(1) - items)[selected],
-        score=None if score is None else score.expand(hits.shape)[selected],
-        offsets=segments.from_counts(selected.sum(1)),
-        n=items.sum(1) if n is None else n,
-        m=hits.sum(1) if m is None else m,
-    )
+    if kept is None:
+        kept = hits > 0 if score is None else torch.ones_like(hits, dtype=torch.bool)
+    columns = [x[kept] for x in (hits, items, hits.cumsum(1) - hits, items.cumsum(1) - items)]
+    score = None if score is None else score.expand(hits.shape)[kept]
+    n, m = items.sum(1) if n is None else n, hits.sum(1) if m is None else m
+    fields: Any = (*columns, score, segments.from_counts(kept.sum(1)), n, m)
+    return HitCurve(*fields)
 
 
 def from_rows(
@@ -427,16 +414,9 @@ def _sort_ranking(
         kept = (columns[0] > 0).nonzero()[0]
         columns = [x.take(kept) for x in columns]
     hits, items, hits_above, items_above, score = columns
-    return hit_curve.from_arrays(
-        hits,
-        items,
-        hits_above,
-        items_above,
-        lambda: _original_scores(score, scores.dtype),
-        np.array([0, len(score)]),
-        n=sums[1][-1:],
-        m=sums[0][-1:] if m is None else m.numpy(),
-    )
+    offsets, n, m_of_ranking = np.array([0, len(score)]), sums[1][-1:], sums[0][-1:] if m is None else m.numpy()
+    original = partial(_original_scores, score, scores.dtype)
+    return hit_curve.from_arrays(hits, items, hits_above, items_above, original, offsets, n, m_of_ranking)
 
 
 def _count_in_threads(values: Array, flags: Array, threads: int) -> tuple[Array, ...]:
