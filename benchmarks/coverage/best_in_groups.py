@@ -73,12 +73,13 @@ def _tally(found: Tally, select: Callable[..., BestSystem], truths: Tensor, ids:
 
 def sections(options: Options) -> list[Section]:
     many = options.repetitions // 5
-    titles = ("items in groups, `best_of(groups=)`", "queries in topics, `best_of_per_query(groups=)`")
+    parts: list[tuple[Callable[..., Tally], Any, str, str]] = [
+        (items, _CASES, "items in groups, `best_of(groups=)`", "items"),
+        (queries, _TOPICS, "queries in topics, `best_of_per_query(groups=)`", "queries"),
+    ]
     return [
         Section(tasks_of(run, cases, many, 250), functools.partial(_lines, title, unit))
-        for run, cases, title, unit in zip(
-            (items, queries), (_CASES, _TOPICS), titles, ("items", "queries"), strict=True
-        )
+        for run, cases, title, unit in parts
     ]
 
 

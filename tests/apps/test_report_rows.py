@@ -182,7 +182,9 @@ def test_the_axis_of_a_single_threshold_shows_all_recalls(browser, tmp_path):
         page.get_by_label("Ranking", exact=True).select_option(index=1)
         box = page.locator(".chart .u-over").first.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        assert float(page.locator(".tip div").first.text_content().removeprefix("recall ")) == pytest.approx(0.51, abs=0.01)
+        assert float(page.locator(".tip div").first.text_content().removeprefix("recall ")) == pytest.approx(
+            0.51, abs=0.01
+        )
 
 
 def test_points_and_bars_open_their_curve(browser, tmp_path):
