@@ -90,6 +90,7 @@ def compare_decisions(
 
     Rejection rates for two equally good systems, at nominal 5%, with 100 / 1,000 items: precision 4.2 / 5.2%, recall
     1.2 / 3.7% (its distribution is discrete), F1 3.6 / 5.4%, each ± .3 (``benchmarks.coverage``).
+    With items in 10 to 200 groups: 2.3 to 6.9% with ``groups``, 3.6 to 49.3% without.
 
     Args:
         preds_a: (N, ...) bool decisions of system A, such as ``scores >= threshold``.
