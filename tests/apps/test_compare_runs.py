@@ -185,8 +185,8 @@ def test_numbers_that_do_not_exist_are_left_empty(files, tmp_path, capsys):
     assert "nan" not in out
     first, second = (line.split() for line in out.splitlines() if line.startswith("map") and line.split()[1] != "all")
     assert first[:3] == ["map", "one", "1"]
-    assert first[4:] == ["-", "-", "-", "1"]
-    assert second == ["map", "none", "0", *"-----"]
+    assert first[4:] == ["-", "-", "-", "1", "-"]
+    assert second == ["map", "none", "0", *"------"]
     assert "-: undefined, for one query" in out
 
 
@@ -251,14 +251,16 @@ def test_queries_in_clusters(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)["a"]["map"]["chance_test"]
     chance = torch.full_like(values[0], sum(1 / x for x in range(1, 6)) / 5)
     compared = compare_per_query(values[0], chance, groups=groups)
-    below = 1 - float(compared.p_value) / 2
+    spread, sizes = np.std([1 / x for x in range(1, 6)]), torch.bincount(groups).double()
+    error = max(float(compared.standard_error), float(spread) / math.sqrt(40))  # at least that of random orders
+    wanted = stats.t.sf(float(compared.difference) / error, float(sizes.sum() ** 2 / sizes.square().sum()) - 1)
     page = ["--compare", str(paths[2]), "--report", str(tmp_path / "x.md"), *arguments[-1:], str(paths[3])]
     assert main(["trec", *map(str, paths[:2]), "-m", "map", *page]) == 0
     capsys.readouterr()
     text, interval = (tmp_path / "x.md").read_text(), mean_interval(values[0], groups=groups)
     assert f"95% interval {float(interval.low):.4f} to {float(interval.high):.4f}" in text
     assert "| 40 | 12 |" in text  # queries and groups
-    assert found["p_value"] == pytest.approx(below if compared.difference < 0 else 1 - below)
+    assert found["p_value"] == pytest.approx(wanted)
     for text, message in (
         ("q1 t 3\n", "two fields, `query cluster`, got 3"),
         ("q1 a\nq1 b\n", "must have one cluster"),
