@@ -22,7 +22,6 @@ from tests.support.modes import quiet, same
 from tests.support.strategies import FLOATS, rankings
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, REORDERED, SINGLE, SOLVED
 from torch_ap import curves, detection, functional
-from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.curves import Curve
 from torch_ap.inference import posteriors, resampling
 from torch_ap.inference.resampling import Resampling
@@ -569,7 +568,7 @@ def test_functions_give_the_curves_of_metrics(which):
     row, (drawn,) = CURVES[which], CURVES[which].batches(1)
     function, metric = FUNCTION_OF[row.call], row.new()
     quiet(metric.update, **drawn)
-    has_groups = drawn.pop("groups", None) is not None and isinstance(metric, ItemAnalyses)  # curves of items know it
+    has_groups = drawn.pop("groups", None) is not None  # curves of metrics know them
     if set(row.settings) & WITHOUT_FUNCTION:
         return
     settings = {x: value for x, value in row.settings.items() if x not in NO_MATTER | OF_A_CELL}

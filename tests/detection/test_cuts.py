@@ -347,9 +347,9 @@ def test_every_kind_of_shape(name):
         quiet(several.update, **part)
     first = several._settings.thresholds[0]
     alone = [several.confusion_matrix(first, score) for score in HIGH_SCORES]  # matches only the high scores
-    assert results_of(one) == results_of(several)
+    assert quiet(results_of, one) == quiet(results_of, several)  # groups may be few
     assert [several.confusion_matrix(first, score) for score in HIGH_SCORES] == alone  # the matches of all scores
-    points = one.operating_points(one._settings.thresholds[0], score_threshold=0.3)
+    points = quiet(one.operating_points, one._settings.thresholds[0], score_threshold=0.3)
     matrix = one.confusion_matrix(one._settings.thresholds[0], 0.3).matrix
     assert torch.equal(matrix[:-1].sum(1), points.tp + points.fn)
     assert torch.equal(matrix[:, :-1].sum(0), points.tp + points.fp)
