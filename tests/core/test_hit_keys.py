@@ -83,3 +83,24 @@ def test_any_integers(data):
     scores = data.draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1))
     relevant = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
     check(np.array(scores, np.int32), np.array(relevant))
+
+
+@pytest.mark.parametrize("block", [1, 2, 7, 1 << 16])
+@pytest.mark.parametrize("levels", [1, 2, 30, 10_000])
+@pytest.mark.parametrize(
+    "keys", [tie_groups.narrowest_keys, lambda *x: tie_groups.HitKeys(tie_groups.wide_keys(*x), 0, 0)]
+)
+def test_groups_of_one_ranking_in_blocks(block, levels, keys, monkeypatch):
+    monkeypatch.setattr(tie_groups, "_BLOCK", block)
+    random = np.random.default_rng(levels)
+    for items in (0, 1, 2, 500):
+        scores = (random.integers(0, levels, items) / levels - 0.5).astype(np.float32)
+        relevant = random.random(items) < 0.4
+        found = tie_groups.groups_of_sorted_ranking(np.sort(keys(scores, relevant).packed))
+        slow = [(relevant[scores == x].sum(), (scores > x).sum(), (scores >= x).sum()) for x in np.unique(scores)[::-1]]
+        slow = np.array([x for x in slow if x[0]], np.int64).reshape(-1, 3)
+        assert np.array_equal(np.stack([found.hits, found.above, found.cumulative], 1), slow)
+        whole = tie_groups.groups_of_sorted_keys(np.sort(keys(scores, relevant).packed), np.array([0, items]))
+        for one, other in zip(found, whole, strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other)

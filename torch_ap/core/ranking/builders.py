@@ -376,8 +376,7 @@ def _packed_groups(values: Array, flags: Array, threads: int) -> tie_groups.Grou
         if threads > 1:
             inside = packed >= cuts[part - 1] if part else packed < cuts[0]
             own = packed[inside & (packed < cuts[part]) if 0 < part < threads - 1 else inside]
-        groups = tie_groups.groups_of_sorted_keys(order.sort_in_place(own), np.array([0, len(own)]))
-        return len(own), groups
+        return len(own), tie_groups.groups_of_sorted_ranking(order.sort_in_place(own))
 
     sizes, parts = zip(*order.run_in_threads(work, range(threads), threads), strict=True)
     for start, part in zip(itertools.accumulate(sizes[:-1], initial=0), parts, strict=True):

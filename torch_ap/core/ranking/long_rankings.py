@@ -153,7 +153,7 @@ def _count_packed(row: Array, hits: Array) -> Groups:
         flags = np.zeros(len(row), bool)
         flags[hits] = True
     keys = tie_groups.narrowest_keys(row, flags)
-    groups = tie_groups.groups_of_sorted_keys(order.sort_in_place(keys.packed), np.array([0, len(row)]))
+    groups = tie_groups.groups_of_sorted_ranking(order.sort_in_place(keys.packed))
     return groups._replace(key=keys.score_keys(groups.key))
 
 

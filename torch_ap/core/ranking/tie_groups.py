@@ -15,6 +15,7 @@ ranks.
 Tie groups of the scores of a ranking, regardless of relevance.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 
 _SPAN = 1 << 31
+_BLOCK = 1 << 16  # keys
 _TINY = 79 << 23  # the float32 key of 2^-48; narrow keys omit smaller magnitudes on either side of 0
 
 
@@ -186,6 +188,31 @@ def groups_of_sorted_keys(packed: Array, starts: Array) -> Groups:
     if len(tied):  # misses of the same score end right before the first hit
         above[tied] = _first_at_least(packed, start[tied], top[tied], key[tied] - 1) - start[tied]
     return Groups(hits, above, cumulative, key, counts)
+
+
+def groups_of_sorted_ranking(packed: Array) -> Groups:
+    """Return the groups of one ranking with many hits, by blocks that fit the cache of a core.
+
+    Args:
+        packed: (N,) ascending hit keys.
+    """
+    first_keys = packed[_BLOCK::_BLOCK] & ~packed.dtype.type(1)  # a block begins with the misses of a tie group
+    edges = [0, *dict.fromkeys(packed.searchsorted(first_keys).tolist()), len(packed)]
+    groups = join([_groups_of_block(packed[start:end], start) for start, end in itertools.pairwise(edges)])
+    return groups._replace(counts=groups.counts.sum(keepdims=True))
+
+
+def _groups_of_block(packed: Array, start: int) -> Groups:
+    """Return the groups of consecutive keys of a ranking; ``start`` is the number of items above."""
+    is_last = np.ones(len(packed), bool)
+    np.greater(packed[1:], packed[:-1] | 1, out=is_last[:-1])
+    ends = np.flatnonzero(is_last) + 1
+    hits_down = (packed.astype(np.uint8) & 1).cumsum(dtype=np.int32).take(ends - 1)
+    first, hits = np.zeros_like(ends), hits_down.copy()
+    first[1:], hits[1:] = ends[:-1], hits_down[1:] - hits_down[:-1]
+    found = hits.nonzero()[0]
+    last, above = ends.take(found), first.take(found) + start
+    return Groups(hits.take(found).astype(np.int64), above, last + start, packed.take(last - 1), np.array([len(found)]))
 
 
 def _first_at_least(packed: Array, low: Array, high: Array, wanted: Array) -> Array:
