@@ -1,6 +1,7 @@
 """Suspicious ground truths: each change equals a second evaluation with the corrected ground truth."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -181,6 +182,15 @@ def test_the_default_threshold_is_the_best_f1_of_each_class():
     metric = updated(MeanAveragePrecision("xywh"), preds, target)
     expected = metric.suspicious_labels(score_threshold=metric.operating_points())
     assert repr(metric.suspicious_labels().to_dict()) == repr(expected.to_dict())
+
+
+def test_few_groups_of_images_do_not_matter():
+    metrics = [MeanAveragePrecision("xywh") for _ in range(2)]
+    for metric, groups in zip(metrics, (None, [0, 1, 2, 3, 4] * 4), strict=True):
+        metric.update(*random_scene(0, images=20), groups=groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert metrics[0].suspicious_labels() == metrics[1].suspicious_labels()
 
 
 def test_a_ground_truth_is_missed_only_if_every_detector_misses_it():

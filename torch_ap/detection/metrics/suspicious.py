@@ -1,6 +1,7 @@
 """Methods of the detection metrics that need shapes: errors, and ground truths that may be wrong."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -103,7 +104,10 @@ def suspicious_labels(
         image_sample.check(at.columns, there.columns, *known_ids)
         detected.append(outcomes_of(there, background_of(there, None)).detected)
     if score_threshold is None:
-        score_threshold = operating_points_of(at, ThresholdCriterion(1.0), per_class=True, confidence_level=0.95)
+        without_groups = replace(at, groups=None)  # whose intervals, which are not used, can warn of few groups
+        score_threshold = operating_points_of(
+            without_groups, ThresholdCriterion(1.0), per_class=True, confidence_level=0.95
+        )
     return suspicious_labels_of(
         outcomes,
         detected,
