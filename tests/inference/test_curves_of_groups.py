@@ -134,6 +134,21 @@ def test_a_given_threshold_counts_the_items_that_reach_it(items, metric, indepen
         independent.curve().operating_point(threshold=math.nan)
 
 
+@pytest.mark.parametrize(("dtype", "threshold"), [(torch.int64, 1.5), (torch.int64, -math.inf), (torch.float16, 0.9)])
+def test_a_given_threshold_is_not_rounded_to_the_dtype_of_the_scores(items, dtype, threshold):
+    scores, target, patient = items
+    scores = scores.to(dtype)
+    scores[:40] = torch.tensor(0.9).to(dtype)  # half precision rounds 0.9 down
+    points = []
+    for preds in (scores, scores.double()):
+        metric = BinaryAveragePrecision(validate_args=dtype.is_floating_point)
+        metric.update(preds, target, groups=patient)
+        points.append(metric.curve().operating_point(threshold=threshold))
+    assert float(points[0].threshold) == pytest.approx(threshold, rel=SINGLE)
+    for name in ("tp", "fp", *(f"{x}_{end}" for x in _RATIOS for end in ("low", "high"))):
+        assert float(getattr(points[0], name)) == pytest.approx(float(getattr(points[1], name)), nan_ok=True)
+
+
 def test_ratios_of_0_and_1_have_one_sided_intervals(items, metric):
     effective = torch.bincount(items[2][items[1] == 1]).double()
     effective = float(effective.sum() ** 2 / effective.square().sum())

@@ -319,9 +319,11 @@ class Curve(Result):
 
     def _cut(self, threshold: float) -> HitCurve:
         """Return the items with at least a threshold as the only entry."""
-        count = (self.thresholds >= threshold).sum()
+        scores = segments.comparable(self.thresholds)
+        score = scores.new_tensor([threshold])
+        count = (scores >= score).sum()
         hits, items = (torch.cat([x.new_zeros(1), x])[count][None] for x in (self.hits, self.items))
-        score, none = self.thresholds.new_tensor([threshold]), hits.new_zeros(1)
+        none = hits.new_zeros(1)
         return HitCurve(
             hits, items, none, none, score, torch.tensor([0, 1]).to(hits.device), self.n[None], self.m[None]
         )

@@ -78,7 +78,8 @@ class ItemGroups(Result):
     def counts(self, thresholds: Tensor) -> UnitCounts:
         """Return the counts of each group for the items with at least each of (T,) descending thresholds."""
         rows, shape = len(thresholds), (len(thresholds) + 1, self.count)
-        cells = (rows - count_reached(self.scores, thresholds.flip(0))) * self.count + self.ids
+        scores = segments.comparable(self.scores)
+        cells = (rows - count_reached(scores, thresholds.flip(0).to(scores))) * self.count + self.ids
         n, tp = (segments.count(x, shape[0] * shape[1]).view(shape) for x in (cells, cells[self.relevant]))
         m = self.group_positives.expand(rows, -1)
         tp, n = (x[:rows].cumsum(0) for x in (tp, n))

@@ -150,7 +150,7 @@ def threshold_widget(
 
 def grouped_ends(groups: ItemGroups, thresholds: Array, m: float, level: float) -> Array:
     """Return the ends of the intervals of precision, recall and F1 at descending thresholds, (6, T)."""
-    low, high = groups.ends(torch.from_numpy(thresholds).to(groups.scores), m, 1.0, level)
+    low, high = groups.ends(torch.from_numpy(thresholds).to(groups.scores.device), m, 1.0, level)
     ends: Array = torch.stack([low, high], 1).view(6, -1).cpu().numpy()
     return ends
 
