@@ -16,6 +16,7 @@ from torch_ap.cli import main
 from torch_ap.detection import DETECTION_KINDS, LVISMeanAveragePrecision, NuScenesMeanAveragePrecision
 from torch_ap.detection.files.coco import read_annotations, read_results
 from torch_ap.detection.pairs import box_iou, interval_iou, rotated_box_iou
+from torch_ap.detection.rules import coco
 
 EVERY_KIND = (*KINDS, "false_positives", "false_negatives")
 LEVELS = tuple(np.linspace(0, 1, 101).tolist())
@@ -685,3 +686,28 @@ def test_errors_of_lvis_are_errors_of_counted_items():
     assert found.counts["false_negatives"] == (classes["ground_truths"] - classes["tp"]).sum() > 0
     images = metric.per_image()
     assert [int(images[name].sum()) for name in ("tp", "fp")] == [int(classes[name].sum()) for name in ("tp", "fp")]
+
+
+def test_confusion_matrices_match_again_only_for_lower_scores(monkeypatch):
+    match, is_partial = coco.match, []
+
+    def counted(*args, kept=None, **options):
+        is_partial.append(kept is not None)
+        return match(*args, kept=kept, **options)
+
+    monkeypatch.setattr(coco, "match", counted)
+    preds, target = random_scene(0, images=100)
+    metric, other = (updated(MeanAveragePrecision("xywh"), preds, target) for _ in range(2))
+    other.compute()
+    is_partial.clear()
+    expected = {x: other.confusion_matrix(score_threshold=x) for x in (0.97, 0.95, 0.9)}
+    assert not is_partial
+    for score, matched in ((0.95, [True]), (0.95, [True]), (0.97, [True]), (0.9, [True, False])):
+        assert metric.confusion_matrix(score_threshold=score) == expected[score]
+        assert is_partial == matched
+    metric.errors()
+    assert metric.confusion_matrix(score_threshold=0.95) == expected[0.95]
+    assert len(is_partial) == 2
+    updated(metric, preds, target)
+    assert metric.confusion_matrix(score_threshold=0.95).matrix.sum() == 2 * expected[0.95].matrix.sum()
+    assert is_partial[2:] == [True]

@@ -132,11 +132,32 @@ class CocoAnalyses(ShapeAnalyses, DetectionAnalyses):
         if self._settings.stored is not None and self._settings.stored.micro and not micro:
             raise ValueError("`match='update'` with `average='micro'` knows no classes; give `match='compute'`")
         kind = iou_type or self._settings.iou_types[0]
-        if least_score is not None and not self._is_cached(kind, micro):
+        numbers = None if least_score is None else self._confident_numbers(columns, kind, least_score, micro=micro)
+        return self._matched_here(columns, kind, micro=micro) if numbers is None else numbers
+
+    def _confident_numbers(
+        self, columns: Columns, kind: Kind, least_score: float, *, micro: bool
+    ) -> CocoNumbers | None:
+        """Return the matches of the detections with at least a score, and perhaps of further ones.
+
+        They are cached. They are None if those of all detections are cached, or soon are: if few detections have lower
+        scores, or after a request with a higher score.
+        """
+        name = "confident", kind, micro
+        if self._is_cached(kind, micro):
+            return None
+        kept = None
+        if not self._is_cached(*name):
             kept = native(segments.comparable(columns["detection_scores"])) >= least_score
-            if _LEAST_GAIN * arrays.count(kept) <= len(kept):
-                return coco.match(self._settings, columns, kind, micro=micro, kept=arrays.tensor(kept))
-        return self._matched_here(columns, kind, micro=micro)
+            if _LEAST_GAIN * arrays.count(kept) > len(kept):
+                return None
+
+        def match() -> tuple[float, CocoNumbers]:
+            rows = None if kept is None else arrays.tensor(kept)
+            return least_score, coco.match(self._settings, columns, kind, micro=micro, kept=rows)
+
+        least, numbers = self._once(match, *name)
+        return numbers if least <= least_score else None
 
     def _values_in(self, columns: Columns, iou_type: str | None) -> ValuesIn:
         micro, by_class = self._settings.average == "micro", self._report.class_metrics
