@@ -159,7 +159,7 @@ def test_a_page_with_many_thumbnails_stays_below_its_limit(tmp_path):
     preds, target = random_scene(3, images=300, classes=5)
     metric = updated(MeanAveragePrecision("xywh"), preds, target)
     path = report(metric, tmp_path / "x.html", images=[tmp_path / "noise.jpg"] * 300, n_resamples=10)
-    assert path.stat().st_size < 3_000_000
+    assert path.stat().st_size < 2_720_000  # 20 kB for the note and the frame of the page
     assert "so that the page stays below 3 MB." in path.read_text()
 
 

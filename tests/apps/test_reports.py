@@ -155,6 +155,13 @@ def test_the_page_lists_suspicious_targets(tmp_path):
         report(metric, tmp_path / "x.html", suspicious_labels=metric.suspicious_labels())
 
 
+def test_pictures_have_no_more_digits_than_a_screen_shows(tmp_path):
+    page = report(ranking(), tmp_path / "x.html").read_text()
+    paths = "".join(re.findall(r'<path d="M[^"]*"', page))
+    assert re.search(r"\.\d\d", paths)
+    assert not re.search(r"\.\d{3}", paths)
+
+
 def test_classes_of_a_report_equal_the_metric(tmp_path):
     metric, names = labels(), ["cat", "dog|x", SCRIPT]
     each = labels(average="none")

@@ -27,7 +27,7 @@ from torch_ap._version import __version__
 from torch_ap.core.base.messages import escape_unprintable
 from torch_ap.reports.content import Cell, Content, Drawing, Headline, Part, Picture, Table, Widget, shortened
 
-_MOST_BYTES = 2_950_000  # of a page with thumbnails; without them a page is as large as its tables and curves
+_MOST_BYTES = 2_700_000  # of a page with thumbnails; without them a page is as large as its tables and curves
 _NEAR = 0.1  # distance from an end of the scale within which names would collide or overflow
 _INK, _PAPER = "#010203", "#fdfcfb"  # placeholders for the colours of the page; no picture has them
 _SETTINGS: dict[str, Any] = {
@@ -39,6 +39,7 @@ _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "torch_ap",
 }
+_SPARE = re.compile(r"(\.\d\d)\d+| +(?=\n)")  # digits beyond hundredths of a pixel, spaces before line ends
 _LINE_ENDS = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}  # what could end the element or its lines
 
 
@@ -250,5 +251,6 @@ def _inline(svg: str, number: int, caption: str) -> str:
     svg = re.sub(r' id="([^"]+)"', lambda match: f' id="p{number}-{match[1]}"' if match[1] in used else "", svg)
     svg = re.sub(r"(url\(|href=\")#", rf"\1#p{number}-", svg)
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
+    svg = re.sub(r' d="[^"]*"', lambda match: _SPARE.sub(r"\1", match[0]), svg)
     svg = svg.replace(_INK, "currentColor").replace(_PAPER, "var(--paper)")
     return re.sub(r"<svg ", f'<svg role="img" aria-label="{escape(caption)}" ', svg, count=1)

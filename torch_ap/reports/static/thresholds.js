@@ -65,7 +65,7 @@ page.register("thresholds", (element, data) => {
       create("p", {class: "remark"}, `At score ≥ ${score(near.t)} for all classes, the nearest of ${data.confusions.length} ` +
         `thresholds with confusions: ${number(near.total)} objects detected as another class.` + (shown.length < rows.length || kept ?
         ` Shown: ${shown.length} of ${number(rows.length)} pairs${kept ? `, among${kept} ${number(near.kinds)}` : ""}.` : "")),
-      ...(shown.length ? [table(["object", "detected as", "objects"], shown)] : []));
+      ...(shown.length ? [table(["object", "detected as", "objects"], shown, 2)] : []));
   }
 
   function show(index) {
@@ -128,7 +128,7 @@ page.register("thresholds", (element, data) => {
     create("div", {class: "bar"}, slider, threshold), results, remark, confusions, charts);
   if (data.most) {
     box.append(create("p", {class: "remark"}, `At most ${data.most} thresholds of each curve are on this page, ` +
-      "evenly over the scores of the positives, with the best ones; each has its exact counts. Ends of intervals have four digits."));
+      "evenly over the scores of the positives, with the best ones; each has its exact counts. Ends of intervals have three digits."));
   }
   element.prepend(box);
   show(0);
