@@ -52,6 +52,15 @@ SECTIONS = {
 }
 
 
+def assert_tables_are_visible(page):
+    """Check that no table is in a closed part; checkVisibility knows the content of closed parts."""
+    tables = page.locator("table:not(.live table)").all()
+    assert tables
+    for settings in ({"contentVisibilityAuto": True}, {}):
+        assert all(x.evaluate("(x, settings) => x.checkVisibility(settings)", settings) for x in tables)
+        assert all(x.bounding_box()["height"] > 10 for x in tables)
+
+
 @pytest.fixture(scope="module")
 def browser():
     with chromium() as running:
@@ -88,6 +97,7 @@ def test_every_section_is_complete_without_scripts_and_in_print(made, browser):
     with opened(browser, path) as page:
         page.emulate_media(media="print")
         assert all(x.is_visible() for x in page.locator("section > figure, section > .wide").all())
+        assert_tables_are_visible(page)
         assert not page.locator(".bar:visible, .live:visible, canvas:visible").count()
 
 
