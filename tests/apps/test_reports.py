@@ -150,9 +150,17 @@ def test_the_page_lists_suspicious_targets(tmp_path):
     assert SCRIPT not in part
     weighted = BinaryAveragePrecision()
     weighted.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2, 3]))
-    assert "Labels that" not in report(weighted, tmp_path / "y.html").read_text()
+    text = report(weighted, tmp_path / "y.md").read_text().split("## Labels that may be wrong")[1].strip()
+    assert text.startswith(r"Not available: \`weights\` must be None for suspicious labels")
     with pytest.raises(ValueError, match="suspicious_labels"):
         report(metric, tmp_path / "x.html", suspicious_labels=metric.suspicious_labels())
+
+
+def test_suspicious_targets_without_an_average_are_those_of_the_mean(tmp_path):
+    pages = [report(labels(average=x), tmp_path / f"{x}.md").read_text() for x in ("macro", "none")]
+    mean, none = (x.split("## Labels that may be wrong")[1].split("## ")[0] for x in pages)
+    assert none.split("`Multi")[0] == mean.split("`Multi")[0]
+    assert len(rows_of(none)) == 1 + 20
 
 
 def test_pictures_have_no_more_digits_than_a_screen_shows(tmp_path):

@@ -64,13 +64,20 @@ def suspicious_labels(
         4: high score, labelled negative, +0.194
         9: low score, labelled positive, +0.135
     """
+    return labels_of_metric(self, self._settings, limit, class_names)
+
+
+def labels_of_metric(
+    metric: Any, settings: APSettings, limit: int | None, class_names: Sequence[str] | None
+) -> SuspiciousLabels:
+    """Return the record of suspicious labels of a metric by the value of these settings."""
 
     def items() -> tuple[Batch, Tensor]:
-        with self._all_ranks():
-            self._raise_broken()
-            return self._batch(), self._item_ids()
+        with metric._all_ranks():
+            metric._raise_broken()
+            return metric._batch(), metric._item_ids()
 
-    return labels_of_items(self._settings, items, limit, class_names)
+    return labels_of_items(settings, items, limit, class_names)
 
 
 def labels_of_items(

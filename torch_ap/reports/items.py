@@ -7,8 +7,10 @@ from typing import Any
 import torch
 
 from torch_ap.classification.analyses import ItemAnalyses
+from torch_ap.classification.suspicious import labels_of_metric
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.items.inputs import counted_items
+from torch_ap.core.items.settings import APSettings
 from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
 from torch_ap.inference import GroupComparison, compare_decisions
@@ -35,7 +37,7 @@ from torch_ap.reports.content import (
 )
 from torch_ap.reports.curves import BEST_F1, best_f1, class_sections, ranking_sections
 from torch_ap.reports.estimates import ReportOptions, headline
-from torch_ap.reports.labels import MAX_LABELS, labels_section
+from torch_ap.reports.labels import LABELS, MAX_LABELS, labels_section
 from torch_ap.reports.thresholds import HIGHEST_F1, RULES, curve_of_all, cuts_of_curve
 from torch_ap.retrieval.measures import words
 
@@ -55,10 +57,10 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
     units = ("class", "classes") if metric._settings.inputs.classes else ("label", "labels")
     average = metric._settings.average or "none"
     name = f"{'mean ' if has_classes and not is_single else ''}{metric._settings.convention.label}"
-    changes: dict[str, Any] = (
-        {} if average != "none" or is_single else {"settings": replace(metric._settings, average="macro")}
-    )
     # values of classes have a mean for the headline
+    is_mean = average == "none" and not is_single
+    settings = replace(metric._settings, average="macro") if is_mean else metric._settings
+    changes: dict[str, Any] = {"settings": settings} if is_mean else {}
     head = headline(
         metric, name, lambda x: float(x.compute().double().nanmean()), options, method=_method(metric), **changes
     )
@@ -82,11 +84,11 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
         caption = f"Average precision of {units[1]}, chance levels as strokes,"
         cuts = {name: [*map(cuts_of_curve, (curve_of_all(x), *x))] for name, x in by_system.items()}
         metrics = options.per_system(metric, lambda: options.other)
-        settings = IntervalOptions(options.confidence_level, options.resampling, options.simultaneous)
-        bars = {name: class_bars(x, options.names, settings, by_system[name]) for name, x in metrics.items()}
+        how = IntervalOptions(options.confidence_level, options.resampling, options.simultaneous)
+        bars = {name: class_bars(x, options.names, how, by_system[name]) for name, x in metrics.items()}
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
         sections.append(_class_table(metric, options, curves, units, classes))
-    sections += _label_section(metric, [x.name for x in curves] if has_classes and not is_single else None)
+    sections += _label_section(metric, settings, [x.name for x in curves] if has_classes and not is_single else None)
     return Content(
         head,
         convention=words.describe_over_classes(metric._settings.convention, average, units[1] if has_classes else ""),
@@ -218,12 +220,12 @@ def _class_table(
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), *reasons_of(differences), table])
 
 
-def _label_section(metric: Any, names: Sequence[str] | None) -> list[Section]:
-    """Return the targets that may be wrong; none for metrics that store no single items, and with weights."""
+def _label_section(metric: Any, settings: APSettings, names: Sequence[str] | None) -> list[Section]:
+    """Return the targets that may be wrong by the value of these settings, or why there are none."""
     try:
-        return labels_section(metric.suspicious_labels(limit=MAX_LABELS, class_names=names))
-    except ValueError:
-        return []
+        return labels_section(labels_of_metric(metric, settings, MAX_LABELS, names))
+    except ValueError as error:
+        return [Section(LABELS, [f"Not available: {error}."])]
 
 
 def _intervals(metric: ItemAnalyses, options: ReportOptions) -> dict[str, list[float]]:
