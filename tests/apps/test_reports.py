@@ -29,6 +29,7 @@ from torch_ap.classification.analyses import EvaluatedItems
 from torch_ap.cli import main, progress
 from torch_ap.cli.detectors import system_names
 from torch_ap.core.items.settings import average_precision_settings
+from torch_ap.reports import cautions
 from torch_ap.retrieval import RetrievalNormalizedDCG
 from torch_ap.retrieval.inputs import QueryInputs
 from torch_ap.retrieval.measures.gain import NormalizedDCG
@@ -156,11 +157,10 @@ def test_the_page_lists_suspicious_targets(tmp_path):
         report(metric, tmp_path / "x.html", suspicious_labels=metric.suspicious_labels())
 
 
-def test_suspicious_targets_without_an_average_are_those_of_the_mean(tmp_path):
-    pages = [report(labels(average=x), tmp_path / f"{x}.md").read_text() for x in ("macro", "none")]
-    mean, none = (x.split("## Labels that may be wrong")[1].split("## ")[0] for x in pages)
-    assert none.split("`Multi")[0] == mean.split("`Multi")[0]
-    assert len(rows_of(none)) == 1 + 20
+def test_few_groups_warn_once_for_two_systems():
+    words = "classes: 2 groups with hits, but coverage is measured from 10 on: the interval may be too narrow"
+    texts = [f"`groups`: 4 of 7 {words}", "`target`: 1 of 2", f"`groups`: 5 of 6 {words}", "`target`: 2 of 2"]
+    assert cautions.unique_reasons(texts) == [f"4 of 7 {words}.", "`target`: 1 of 2", "`target`: 2 of 2"]
 
 
 def test_pictures_have_no_more_digits_than_a_screen_shows(tmp_path):
@@ -168,6 +168,13 @@ def test_pictures_have_no_more_digits_than_a_screen_shows(tmp_path):
     paths = "".join(re.findall(r'<path d="M[^"]*"', page))
     assert re.search(r"\.\d\d", paths)
     assert not re.search(r"\.\d{3}", paths)
+
+
+def test_suspicious_targets_without_an_average_are_those_of_the_mean(tmp_path):
+    pages = [report(labels(average=x), tmp_path / f"{x}.md").read_text() for x in ("macro", "none")]
+    mean, none = (x.split("## Labels that may be wrong")[1].split("## ")[0] for x in pages)
+    assert none.split("`Multi")[0] == mean.split("`Multi")[0]
+    assert len(rows_of(none)) == 1 + 20
 
 
 def test_classes_of_a_report_equal_the_metric(tmp_path):

@@ -114,6 +114,8 @@ def test_few_groups_and_invalid_arguments():
     assert metric.compare(metric_of(draw(3, 8.0)[0], target), groups=dict.fromkeys(range(_IMAGES), 0)).p_value.isnan()
     with pytest.warns(UserWarning, match="4 groups with ground truths"):
         metric.confidence_interval(groups={image: image % 4 for image in range(_IMAGES)})
+    with pytest.warns(UserWarning, match="^`groups`: 2 of 2 classes: 4 groups with ground truths"):
+        metric.confidence_interval(groups={image: image % 4 for image in range(_IMAGES)}, per_class=True)
     with pytest.raises(ValueError, match="`method`"):
         metric.confidence_interval(groups=videos, method="bootstrap-basic")
     perfect = metric_of([{**x, "scores": torch.ones(2)} for x in target], target)

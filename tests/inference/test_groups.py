@@ -210,6 +210,14 @@ def test_few_groups_warn_and_too_few_have_no_interval():
     assert "fewer than two groups" in mostly_one.reason
 
 
+def test_few_groups_warn_by_class_or_label():
+    generator = torch.Generator().manual_seed(0)
+    scores, classes = torch.rand(60, 3, generator=generator), torch.arange(60) % 3
+    for target, noun in ((classes, "classes"), (torch.eye(3, dtype=torch.long)[classes], "labels")):
+        with pytest.warns(UserWarning, match=f"^`groups`: 3 of 3 {noun}: 5 groups with hits"):
+            average_precision_interval(scores, target, average="none", groups=torch.arange(60) // 12)
+
+
 def test_summary_does_not_warn_of_few_groups():
     """A logger calls it in every epoch; the record has the reason."""
     scores, target, _ = draw(9, n=60, distinct=40)

@@ -297,7 +297,7 @@ def _sequential_intervals(
     if has_groups:
         without = _values_without_groups(settings, curve, validated, options)
         estimate, error = settings.convention(curve), grouped.standard_error(without.values)
-        df, note = without.effective - 1, grouped.few_groups_reason(without.hit_groups)
+        df, note = without.effective - 1, grouped.few_groups_reason(without.hit_groups, rankings=settings.rankings_noun)
     else:
         single = curve_interval(curve, settings.convention, options)
         estimate, error, df = single.estimate, single.standard_error, degrees_of_freedom(curve)
@@ -382,7 +382,9 @@ def _grouped_interval(
         )
     if bool(interval.low.isnan().all()):
         return interval
-    reasons = filter(None, [interval.reason, grouped.few_groups_reason(without.hit_groups)])
+    reasons = filter(
+        None, [interval.reason, grouped.few_groups_reason(without.hit_groups, rankings=settings.rankings_noun)]
+    )
     return replace(interval, reason="; ".join(reasons))
 
 

@@ -204,17 +204,18 @@ def resolve_method(method: str, groups: Groups, methods: Sequence[str] = METHODS
     return method
 
 
-def few_groups_reason(hit_groups: Tensor, members: str = "hits") -> str:
+def few_groups_reason(hit_groups: Tensor, members: str = "hits", rankings: str = "rankings") -> str:
     """Warn if an interval or a test has 2 to 9 groups with hits, and return the reason; "" otherwise.
 
     Args:
         hit_groups: number of groups with hits, 0-d or of each of S rankings.
         members: what the groups contain, for the message.
+        rankings: what the rankings are, for the message.
     """
     few = hit_groups[(hit_groups >= 2) & (hit_groups < MEASURED_FROM)]
     if not len(few):
         return ""
-    where = f"{len(few)} of {len(hit_groups)} rankings: " if hit_groups.numel() > 1 else ""
+    where = f"{len(few)} of {len(hit_groups)} {rankings}: " if hit_groups.numel() > 1 else ""
     reason = (
         f"{where}{int(few.min())} groups with {members}, but coverage is measured from {MEASURED_FROM} on: "
         "the interval may be too narrow"

@@ -1,6 +1,7 @@
 """Warnings of a report: ties, saturated scores, few positives, missing classes, wide bins."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -126,6 +127,19 @@ def chance(head: Headline) -> list[str]:
         question = "is a higher score one for the positive class?"
         return [f"The interval is below the chance level, {head.chance:.3f}: {question}"]
     return []
+
+
+def unique_reasons(texts: Sequence[str]) -> list[str]:
+    """Return warnings of the metric, and of those about few groups the first of each wording.
+
+    The intervals of both systems and their differences warn about the same groups, with other numbers of classes.
+    """
+    groups, unique = "`groups`: ", dict[str, str]()
+    for text in texts:
+        is_reason = text.startswith(groups)
+        words = re.sub(r"\d+", "", text) if is_reason else text
+        unique.setdefault(words, f"{text.removeprefix(groups)}." if is_reason else text)
+    return list(unique.values())
 
 
 def _count(names: Sequence[str], units: tuple[str, str]) -> str:

@@ -258,7 +258,7 @@ def _content(metric: Any, options: ReportOptions, title: str | None) -> Content:
         *content.warnings,
         *(cautions.chance(content.headline) if getattr(metric, "higher_is_better", True) else []),
     ]
-    texts += [str(x.message) for x in caught if issubclass(x.category, UserWarning)]
+    texts += cautions.unique_reasons([str(x.message) for x in caught if issubclass(x.category, UserWarning)])
     system = "" if options.systems == _NAMES else f" of {options.systems[0]}"
     return replace(
         content,

@@ -84,6 +84,11 @@ class APSettings:
             object.__setattr__(self, "num_relevant", counts)
 
     @property
+    def rankings_noun(self) -> str:
+        """What the rankings are, in the plural, for messages."""
+        return "classes" if self.inputs.classes else "labels"
+
+    @property
     def thresholds(self) -> Tensor | None:
         """The (T,) thresholds, ascending; None without thresholds."""
         return self.bins.edges if self.bins is not None and self.bins.kind == "thresholds" else None

@@ -108,9 +108,8 @@ def operating_points(
         has_best_f = thresholds is None and criterion.precision is None and criterion.recall is None
         has_ends = ~arrays.namespace(m).isnan(numbers["recall_low"])
         with_truths = segments.total(segments.as_int64(units.m > 0), units.offsets)
-        few = few_groups_reason(
-            arrays.tensor(arrays.namespace(m).where(has_ends, with_truths, 0)[:size]), "ground truths"
-        )
+        counted = arrays.tensor(arrays.namespace(m).where(has_ends, with_truths, 0)[:size])
+        few = few_groups_reason(counted, "ground truths", "classes")
         reason = "; ".join(filter(None, [reason, few, CHOSEN if has_best_f and arrays.any_true(has_ends) else ""]))
     shown = slice(size) if per_class else 0
     columns: dict[str, Any] = {name: arrays.tensor(x)[shown] for name, x in numbers.items()}

@@ -138,7 +138,7 @@ def compare_lists_in_groups(
     }
     compared = group_comparison(comparisons, confidence_level=confidence_level, **_IN_GROUPS)
     chosen = [k for k, _ in lists.values()]
-    few = grouped.few_groups_reason(torch.where(df < 1, 0, with_truths)[chosen], "ground truths")
+    few = grouped.few_groups_reason(torch.where(df < 1, 0, with_truths)[chosen], "ground truths", "classes")
     return replace(compared, reason="; ".join(filter(None, [compared.reason, few]))).to(df.device)
 
 

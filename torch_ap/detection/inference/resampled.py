@@ -291,7 +291,7 @@ def group_interval(
             "a mean AP of 0 or 1, or without a value without some group: the ends are NaN",
         ),
     )
-    few = grouped.few_groups_reason(torch.where(ends_missing, 0, with_truths), "ground truths")
+    few = grouped.few_groups_reason(torch.where(ends_missing, 0, with_truths), "ground truths", "classes")
     reason = "; ".join(filter(None, [_describe_causes(causes), few]))
     return Interval(estimate, low, high, error, confidence_level, "jackknife", "iid", reason)
 
