@@ -231,6 +231,9 @@ def test_confusions_follow_the_slider(browser, detectors, page_of_detectors):
             ".confusions tbody tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))"
         )
         assert all(name in row[:2] for row in rows)
+        align = "cells => cells.map(x => getComputedStyle(x).textAlign)"
+        for row in ("thead tr", "tbody tr:first-child"):
+            assert page.eval_on_selector_all(f".confusions {row} > *", align) == ["left", "left", "right"]
 
 
 def test_the_page_of_two_detectors_without_scripts_on_a_phone_and_in_print(browser, page_of_detectors):

@@ -14,7 +14,7 @@
  *   page.create(tag, attributes, ...children)   a new element; texts are never read as HTML
  *   page.chart(parent, options)                 a chart to hover over and zoom, see below
  *   page.number(x), page.score(x)               texts of a number and of a threshold
- *   page.table(heads, rows)                     a new table of texts
+ *   page.table(heads, rows, textColumns)        a new table of texts; as many columns are aligned left, default 1
  *   page.onScheme(redraw)                       calls redraw when light and dark change
  *   page.pressable(element, label, action)      calls action for a click, Enter and the space bar
  *
@@ -65,11 +65,12 @@ const page = (() => {
 
   // -- tables
 
-  /* Return a new table, with a head of each row. */
-  function table(heads, rows) {
-    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map((x, i) => create(x ? "th" : "td", x ? {scope: "col", class: i ? null : "text"} : {}, x)))),
-      create("tbody", {}, ...rows.map(([name, ...cells]) => create("tr", {},
-        create("th", {scope: "row", class: "text"}, name), ...cells.map(x => create("td", {}, x))))));
+  /* Return a new table, with a head of each row; the first columns contain text. */
+  function table(heads, rows, textColumns = 1) {
+    const kind = i => i < textColumns ? "text" : null;
+    return create("table", {}, create("thead", {}, create("tr", {}, ...heads.map((x, i) => create(x ? "th" : "td", x ? {scope: "col", class: kind(i)} : {}, x)))),
+      create("tbody", {}, ...rows.map(cells => create("tr", {},
+        ...cells.map((x, i) => i ? create("td", {class: kind(i)}, x) : create("th", {scope: "row", class: kind(i)}, x))))));
   }
 
   function cellKey(row, column) {
