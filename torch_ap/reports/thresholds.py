@@ -26,7 +26,7 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("recall ≥ 0.9", {"recall": 0.9}),
 )
 ALL = "all"  # name of the ranking of all classes
-_MOST, _FEWEST, _TOTAL = 200, 20, 20_000  # thresholds of a ranking on the page, and of all rankings
+_MOST, _FEWEST, _TOTAL = 200, 20, 15_000  # thresholds of a ranking on the page, and of all rankings
 _DIGITS = 3  # of the ends of intervals, as the page shows them
 _GRID, _MOST_CONFUSIONS, _LISTED = 25, 300, 20  # thresholds with confusions, cells at each, rows without scripts
 
