@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         is_hit = columns.target >= (1 if all(x.formula.graded for x in measures) else level)
         positives = torch.bincount(columns.group[is_hit], minlength=len(table.groups))
         table_inputs.note_without_positives(args, table, positives, labels=False)
-    if classes and not labels and not (columns.target > 1).any():
+    if classes and not labels and columns.target.max() == 1:  # with a positive row
         first, second, *_ = table_inputs.class_names(args, classes)
         note(
             f"{args.file}: all targets are 0 or 1, and --preds are the scores of {classes} classes: {first} of "

@@ -173,6 +173,8 @@ def _facts(curves: Sequence[Curve], is_single: bool, units: tuple[str, str]) -> 
     n, m = max(float(x.n) for x in curves), sum(float(x.m) for x in curves)
     is_weighted = curves[0].hits.is_floating_point()
     facts: dict[str, Cell] = {"weight of items": round(n, 3)} if is_weighted else {"items": int(n)}
+    if curves[0].groups is not None:
+        facts["groups"] = curves[0].groups.count
     if not is_single:
         return facts | {units[1]: len(curves)}
     return facts | {"positives": round(m, 3) if is_weighted else int(m), "share of positives": f"{100 * m / n:.3g}%"}

@@ -177,7 +177,13 @@ class Convention(Measure):
         total = f"the sum of the precision where each relevant item of the top {k} is found"
         return f"average precision at {at}: {total}, divided by {divisor}"
 
-    def chance_level(self, curve: HitCurve, *, groups: HitCurve | None = None, **_: Any) -> Tensor:
+    def chance_level(
+        self,
+        curve: HitCurve,
+        *,
+        groups: HitCurve | None = None,
+        undefined: float | None = None,  # noqa: ARG002
+    ) -> Tensor:
         """Return the mean over random orders of the labels."""
         return chance_of_curve(curve, self, seen=curve.hits_seen, groups=None if groups is None else [groups])
 

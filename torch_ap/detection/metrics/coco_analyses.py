@@ -14,9 +14,9 @@ from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_coco
 from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching.matched import Matches, Shares
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.analyses import DetectionAnalyses, EvaluatedImages
 from torch_ap.detection.metrics.matched_images import ClassMatches, ValuesIn
-from torch_ap.detection.metrics.suspicious import ShapeAnalyses
 from torch_ap.detection.rules import coco
 from torch_ap.detection.rules.coco import Report
 from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
@@ -24,8 +24,13 @@ from torch_ap.detection.rules.coco_numbers import CocoNumbers, CocoSettings
 _LEAST_GAIN = 2  # detections per kept detection; below, the matches of all are cached, which other analyses need too
 
 
-class CocoAnalyses(ShapeAnalyses, DetectionAnalyses):
+class CocoAnalyses(DetectionAnalyses):
     """Abstract: analyses of detections that are matched, counted and averaged by COCO's rules."""
+
+    errors = diagnosis.errors
+    detections_table = diagnosis.detections_table
+    lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     if TYPE_CHECKING:  # torch.jit evaluates the annotations of every class
         _settings: CocoSettings

@@ -8,13 +8,13 @@ from torch_ap.core.base.options import BoxFormat, GroupOf, settings_from
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.detection.inputs.hierarchy import Parents
 from torch_ap.detection.inputs.images import Images
-from torch_ap.detection.metrics.suspicious import ShapeAnalyses
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.voc import VocMetric
 from torch_ap.detection.rules.open_images import OpenImagesSettings, open_images_settings_of
 
 
 @renamed_attributes(iou_threshold="iou_thresholds")
-class OpenImagesMeanAveragePrecision(ShapeAnalyses, VocMetric):
+class OpenImagesMeanAveragePrecision(VocMetric):
     """Open Images' mean AP; see :func:`torch_ap.functional.open_images_mean_average_precision`.
 
     Args:
@@ -43,6 +43,11 @@ class OpenImagesMeanAveragePrecision(ShapeAnalyses, VocMetric):
         >>> metric.compute()["map_per_class"]
         tensor([0., 1.])
     """
+
+    errors = diagnosis.errors
+    detections_table = diagnosis.detections_table
+    lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     if TYPE_CHECKING:
         _settings: OpenImagesSettings

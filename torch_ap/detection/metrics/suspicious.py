@@ -1,4 +1,4 @@
-"""Methods of the detection metrics that need shapes: errors, and ground truths that may be wrong."""
+"""Method of the detection metrics that finds ground truths that may be wrong."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +10,12 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.base.untraced import disable_tracing_of_methods
 from torch_ap.detection.errors.matches_at import MatchesAt
 from torch_ap.detection.errors.operating_points import ScoreThreshold, score_thresholds
 from torch_ap.detection.errors.operating_points import operating_points as operating_points_of
 from torch_ap.detection.errors.outcomes import outcomes_of
 from torch_ap.detection.errors.suspicious import suspicious_labels_of
-from torch_ap.detection.metrics import diagnosis, image_sample
+from torch_ap.detection.metrics import image_sample
 from torch_ap.detection.metrics.diagnosis import background_of
 from torch_ap.detection.metrics.matched_images import MatchedImages
 from torch_ap.inference.metric import check_comparable
@@ -117,18 +116,6 @@ def suspicious_labels(
         duplicate_threshold=duplicate_threshold,
         limit=limit,
     )
-
-
-class ShapeAnalyses(MatchedImages):
-    """Abstract: the analyses that need the shapes of detections and ground truths."""
-
-    errors = diagnosis.errors
-    detections_table = diagnosis.detections_table
-    lrp = diagnosis.lrp
-    suspicious_labels = suspicious_labels
-
-
-disable_tracing_of_methods(ShapeAnalyses)
 
 
 def _images(metric: MatchedImages, *arguments: Any) -> tuple[MatchesAt, Tensor]:

@@ -15,8 +15,8 @@ from torch_ap.core.base.options import (
     settings_from,
 )
 from torch_ap.detection.inputs.images import OwnSimilarity
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.base import DetectionMetric
-from torch_ap.detection.metrics.suspicious import ShapeAnalyses
 from torch_ap.detection.metrics.voc_analyses import VocAnalyses
 from torch_ap.detection.rules.ultralytics import settings_by_convention
 from torch_ap.detection.rules.voc import VocSettings
@@ -39,7 +39,7 @@ class VocMetric(VocAnalyses, DetectionMetric):
 
 
 @renamed_attributes(iou_threshold="iou_thresholds")
-class VOCMeanAveragePrecision(ShapeAnalyses, VocMetric):
+class VOCMeanAveragePrecision(VocMetric):
     """PASCAL VOC's mean AP; see :func:`torch_ap.functional.voc_mean_average_precision` for formula and arguments.
 
     Args:
@@ -70,6 +70,11 @@ class VOCMeanAveragePrecision(ShapeAnalyses, VocMetric):
         >>> metric.compute()["map"]
         tensor(0.5000)
     """
+
+    errors = diagnosis.errors
+    detections_table = diagnosis.detections_table
+    lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     _shown_arguments = ("box_format", "iou_thresholds", "interpolation")
 

@@ -12,9 +12,9 @@ from torch_ap.curves.record import Curve
 from torch_ap.detection.curves import curves_of_voc
 from torch_ap.detection.inputs.images import Columns, Kind
 from torch_ap.detection.matching.matched import Matches, Shares
+from torch_ap.detection.metrics import diagnosis, suspicious
 from torch_ap.detection.metrics.analyses import DetectionAnalyses, EvaluatedImages
 from torch_ap.detection.metrics.matched_images import ClassMatches, ValuesIn
-from torch_ap.detection.metrics.suspicious import ShapeAnalyses
 from torch_ap.detection.rules.voc import VocSettings
 
 
@@ -122,7 +122,7 @@ class VocAnalyses(DetectionAnalyses):
         return matches, labels, {"ap": self._settings.average_precision(matches.curve(0)).mean(0)}
 
 
-class VocEvaluation(ShapeAnalyses, VocAnalyses, EvaluatedImages):
+class VocEvaluation(VocAnalyses, EvaluatedImages):
     """Images evaluated by the rule of ``settings``, with the AP of each class.
 
     Args:
@@ -131,6 +131,11 @@ class VocEvaluation(ShapeAnalyses, VocAnalyses, EvaluatedImages):
         groups: (B,) integers, the group of each image, or None.
         source: repr of a metric with the same settings.
     """
+
+    errors = diagnosis.errors
+    detections_table = diagnosis.detections_table
+    lrp = diagnosis.lrp
+    suspicious_labels = suspicious.suspicious_labels
 
     class_metrics, class_names = True, None
 
