@@ -296,7 +296,7 @@ def test_pages_use_the_groups(metric, independent, classes, tmp_path):
     best = metric.curve().operating_point()
     place = cuts["best"][0]
     ends = [getattr(best, f"{x}_{end}") for x in _RATIOS for end in ("low", "high")]
-    assert [row[place] for row in cuts["ends"]] == pytest.approx([float(x) for x in ends], abs=1e-4)  # 4 digits
+    assert [row[place] for row in cuts["ends"]] == pytest.approx([float(x) for x in ends], abs=1e-3)  # 3 digits
     each = curve_of_all(classes[0].curve())
     assert len(each.groups.scores) == 1200
     assert not np.isnan(sampled_numbers(cuts_of_curve(each), 20, 0.95)["ends"]).all()
