@@ -102,7 +102,7 @@ def ends_of(points):
 @pytest.mark.parametrize("wanted", [{}, {"precision": 0.7}, {"score_threshold": 0.2}])
 def test_intervals_equal_deletion_of_each_group(columns, metric, independent, wanted, per_class):
     points, other = (
-        x.operating_points(**wanted, per_class=per_class, confidence_level=LEVEL) for x in (metric, independent)
+        quiet(x.operating_points, **wanted, per_class=per_class, confidence_level=LEVEL) for x in (metric, independent)
     )
     assert (points.method, other.method) == ("jackknife", "delta-wilson")
     thresholds = points.threshold.tolist()
@@ -120,10 +120,10 @@ def test_curves_have_the_intervals_of_their_groups(columns, metric, cell):
     for place, curve in enumerate(curves):
         assert int(curve.groups.group_positives.sum()) == int(curve.m)
         assert torch.equal(curve.groups.scores.sort(descending=True).values, curve.thresholds)
-        point = curve.operating_point(precision=0.5, confidence_level=LEVEL)
+        point = quiet(curve.operating_point, precision=0.5, confidence_level=LEVEL)
         assert point.method == "jackknife"
         if cell.keys() <= {"iou_threshold"}:
-            expected = single.operating_points(**cell, precision=0.5, confidence_level=LEVEL)
+            expected = quiet(single.operating_points, **cell, precision=0.5, confidence_level=LEVEL)
             np.testing.assert_allclose(ends_of(point)[0], ends_of(expected)[place], rtol=REORDERED)
 
 
@@ -145,7 +145,8 @@ def test_every_threshold_keeps_the_groups_and_no_interval_of_images(metric, per_
         numbers = sampled_numbers(cut, 9, LEVEL)
         for index in (2, 7):
             threshold = numbers["t"][index]
-            points = metric.operating_points(
+            points = quiet(
+                metric.operating_points,
                 score_threshold=dict.fromkeys(at.labels.tolist(), threshold) if per_class else threshold,
                 per_class=per_class,
                 confidence_level=LEVEL,

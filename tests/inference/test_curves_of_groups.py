@@ -9,7 +9,7 @@ from scipy import stats
 
 from tests.support.tolerances import REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, plot, report
-from torch_ap.inference import groups_at_threshold
+from torch_ap.inference import compare_decisions, groups_at_threshold
 from torch_ap.inference.operating_point import CHOSEN
 from torch_ap.inference.resampling import Resampling
 from torch_ap.plot.bars import IntervalOptions, class_bars
@@ -186,6 +186,28 @@ def test_few_groups_warn(items):
     assert "the interval may be too narrow" in point.reason
 
 
+def test_few_groups_at_or_above_the_threshold_warn():
+    """All 40 groups have a hit, but the items of six reach the threshold."""
+    scores = torch.arange(40).repeat_interleave(2)
+    metric = BinaryAveragePrecision()
+    metric.update(scores / 40, torch.arange(80) % 2, groups=scores)
+    with pytest.warns(
+        UserWarning, match="6 groups with items at or above the threshold, but coverage is measured from"
+    ):
+        metric.curve().operating_point(threshold=34 / 40)
+    assert metric.curve().operating_point(threshold=30 / 40).reason.startswith("precision: equal in all groups")
+
+
+def test_two_groups_of_equal_weight_by_other_counts():
+    """F_2 weighs a positive four times as much as a retrieved item: 4 + 4 = 8 + 0."""
+    metric = BinaryAveragePrecision()
+    scores, target = torch.tensor([3.0, 3, 3, 3, 0, 0]), torch.tensor([1, 0, 0, 0, 1, 1])
+    metric.update(scores, target, groups=torch.tensor([0, 0, 0, 0, 1, 1]))
+    with pytest.warns(UserWarning, match="2 groups with hits"):
+        point = metric.curve().operating_point(threshold=2.0, beta=2.0)
+    assert float(point.f_beta_low) < float(point.f_beta) < float(point.f_beta_high)
+
+
 def test_other_methods_and_weights_have_no_interval_of_groups(items, metric):
     scores, target, patient = items
     for method in ("posterior", "bootstrap"):
@@ -285,6 +307,7 @@ def test_bars_have_the_intervals_of_the_groups(classes):
 def test_pages_use_the_groups(metric, independent, classes, tmp_path):
     page, other = (report(x, tmp_path / f"{i}.md").read_text() for i, x in enumerate((metric, independent)))
     assert "use the groups of the items, and take the threshold as fixed" in page
+    assert "| 400 | 40 |" in page  # items and groups
     assert "take the threshold as fixed" in other
     assert "groups" not in other
     (row,) = [x for x in page.splitlines() if x.startswith("| precision ≥ 0.9")]
@@ -302,7 +325,7 @@ def test_pages_use_the_groups(metric, independent, classes, tmp_path):
     assert not np.isnan(sampled_numbers(cuts_of_curve(each), 20, 0.95)["ends"]).all()
 
 
-def test_comparisons_do_not_describe_a_test_that_they_omit(items, metric, independent, tmp_path):
+def test_comparisons_swap_the_decisions_of_groups(items, metric, independent, tmp_path):
     scores, target, patient = items
     grouped, plain = BinaryAveragePrecision(), BinaryAveragePrecision()
     grouped.update(scores + target, target, groups=patient)
@@ -311,9 +334,13 @@ def test_comparisons_do_not_describe_a_test_that_they_omit(items, metric, indepe
         report(a, tmp_path / f"{i}.md", other=b).read_text()
         for i, (a, b) in enumerate([(metric, grouped), (independent, plain)])
     )
-    assert "randomization test" in other
-    assert "randomization test" not in page
-    assert "The highest F1 has an interval of the delta method" in page
+    least = [x.curve().operating_point().threshold for x in (metric, grouped)]
+    decisions = scores >= least[0], scores + target >= least[1]
+    for text, groups in ((page, patient), (other, None)):
+        (row,) = [x for x in text.splitlines() if x.startswith("| highest F1: recall ")]
+        p = compare_decisions(*decisions, target, measure="recall", n_resamples=1000, groups=groups).p_value
+        assert float(row.split(" | ")[6]) == pytest.approx(float(p), abs=5e-3)  # two digits
+        assert ("swaps the decisions on all items of a group together" in text) == (groups is not None)
 
 
 @pytest.mark.parametrize("options", [{"interpolation": "101-point"}, {"interpolation": "trapezoid"}, {"top_k": 20}])

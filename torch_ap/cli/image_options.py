@@ -153,7 +153,7 @@ def _add_results_command(
     parser.option("--areas", text, type=area_ranges, metavar="NAME:LOW:HIGH,...")
     text = (
         "key of the entries in `images`, such as video_id: images with equal values, integers or text, may depend on "
-        "each other; intervals and comparisons, also on the page, leave out whole clusters instead of drawing images"
+        "each other; intervals, also of --operating-points, and comparisons leave out whole clusters"
     )
     parser.option("--cluster", text, needs=_CLUSTERED, metavar="KEY")
     text = "folder of the image files (`file_name` in `images`), for thumbnails in the pictures of the page"
@@ -204,7 +204,7 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
     users = ("interval", "compare", "report", "fail_below", "best")
     parser.resampling(1000, "resamples of the images", *users, others=points)
     parser.gates("compare")
-    text = "add the score threshold with the best F of each class and of all together, with intervals over images"
+    text = "add the score threshold with the best F of each class and of all together, with intervals"
     parser.flag("--operating-points", text)
     for names, metavar, text in (
         ("--beta", "B", "weight of recall, B times precision (default: 1)"),

@@ -260,7 +260,10 @@ def _head_of_number(column: str, ends: Sequence[str]) -> str:
 
 def _sentence_on_units(result: Result) -> list[str]:
     """Return the numbers of images and clusters as a sentence, if there are clusters."""
-    return [f"{result.units['images']:,} images in {result.units['clusters']:,} clusters"] if result.units else []
+    if not result.units:
+        return []
+    images, clusters = result.units["images"], result.units["clusters"]
+    return [f"{images:,} images in {clusters:,} cluster{'s' * (clusters != 1)}"]
 
 
 def _parenthesized(reason: str) -> str:

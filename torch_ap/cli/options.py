@@ -258,7 +258,7 @@ def add_plan(subparsers: Subparsers) -> None:
     )
     text = "printed interval of the difference of two systems"
     parser.option("--difference", text, type=float, nargs=2, metavar=("LOW", "HIGH"))
-    text = "positives (or queries, or images) of the pilot"
+    text = "positives (or queries, or images) of the pilot; clusters, if the interval is over clusters"
     parser.option("--units", text, type=int_from_2, required=True, metavar="N")
     parser.option("--half-width", "half widths of the interval, below 0.5", type=half_width, nargs="+", metavar="W")
     parser.option("--gap", "true difference that the comparison should find", type=gap, metavar="D")

@@ -17,7 +17,7 @@ from torch_ap.inference import (
 )
 from torch_ap.inference.record import normal_quantile
 
-_UNITS = "units: positives, queries or images, as in --units"
+_UNITS = "units: positives, queries, images or clusters, as in --units"
 
 
 def run(args: argparse.Namespace) -> int:

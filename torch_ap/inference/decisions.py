@@ -262,10 +262,11 @@ class _GroupSwaps(_Swaps):
     def randomized(self, observed: float, resampling: Resampling) -> float:
         """Return (b + 1) / (B + 1) of B random swaps."""
         rng, reached = np.random.Generator(np.random.SFC64([resampling.seed()])), 0
-        only_a, only_b = self.per_group.astype(np.float64)
-        for span in resampling.batches(2 * self.per_group.shape[2] + 16):
-            is_swapped = rng.random((len(span), self.per_group.shape[2])) < 0.5
-            hits, misses = only_a.sum(1)[:, None] + (only_b - only_a) @ is_swapped.T
+        only_a, only_b = self.per_group
+        changes, groups = np.unique(only_b - only_a, axis=1, return_counts=True)
+        for span in resampling.batches(2 * len(groups) + 16):
+            swapped = rng.binomial(groups, 0.5, (len(span), len(groups)))
+            hits, misses = only_a.sum(1)[:, None] + changes @ swapped.T
             reached += int(self.reaches(hits, misses, observed).sum())
         return (reached + 1) / (resampling.n_resamples + 1)
 

@@ -26,6 +26,7 @@ from torch_ap.core.ranking.bins import count_reached
 from torch_ap.inference.record import Result, student_quantile
 
 METHOD = "jackknife"
+_ROUNDING = 1e-12  # error of a K of 2, from the weighted means of F
 _MOST_CELLS = 1 << 22  # thresholds times groups that are counted at once, in 32 MB per count
 
 
@@ -113,6 +114,7 @@ def grouped_ratio_ends(counts: UnitCounts, beta: float, confidence_level: float)
     for b in counts.denominators(beta):
         whole, units = segments.total(b, offsets), segments.as_float64(offsets[1:] - offsets[:-1])
         ratio, effective = total / whole, whole**2 / segments.total(b * b, offsets)
+        effective = xp.where(abs(effective - 2) < _ROUNDING, 2.0, effective)
         ratio_each, whole_each = (arrays.repeat(x, offsets[1:] - offsets[:-1]) for x in (ratio, whole))
         change = (tp - ratio_each * b) / (whole_each - b)
         squares = segments.total(change * change, offsets) - segments.total(change, offsets) ** 2 / units

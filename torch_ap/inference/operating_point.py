@@ -273,8 +273,25 @@ def _grouped_intervals(
     ):
         if names := [name for name, flag in zip(_RATIOS, flags.tolist(), strict=True) if flag]:
             reasons.append(f"{', '.join(names)}: {text}")
-    few = "" if bool(missing.all()) else few_groups_reason((groups.group_positives > 0).sum())
+    few = ""
+    if not bool(missing.all()):
+        reached = segments.count(groups.ids[segments.comparable(groups.scores) >= threshold], groups.count)
+        positives = "hits" if groups.positives is None else "ground truths"
+        few = few_groups_at_threshold((groups.group_positives > 0).sum(), (reached > 0).sum(), positives)
     return ends, "; ".join(filter(None, [*reasons, few]))
+
+
+def few_groups_at_threshold(
+    with_positives: Tensor, with_retrieved: Tensor, positives: str, rankings: str = "rankings"
+) -> str:
+    """Warn of few groups with positives, or with items at or above the threshold, and return the reason; "" otherwise.
+
+    Args:
+        with_positives, with_retrieved: numbers of groups, 0-d or of each of S rankings.
+        positives, rankings: what they are, for the message.
+    """
+    reason = few_groups_reason(with_positives, positives, rankings)
+    return reason or few_groups_reason(with_retrieved, "items at or above the threshold", rankings)
 
 
 def _counts(hits: Tensor, items: Tensor, m: Tensor) -> Counts:

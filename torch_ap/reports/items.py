@@ -32,6 +32,7 @@ from torch_ap.reports.content import (
     Content,
     Part,
     Section,
+    count_of_groups,
     loss_shares,
     sorted_table,
 )
@@ -46,6 +47,7 @@ _TESTED = (
     f"{_THRESHOLDS} Precision, recall and F1 of one ranking are compared by a randomization test, which has no "
     "interval; the highest F1 has one of the delta method."
 )
+_SWAPPED = "The test swaps the decisions on all items of a group together."
 _UNTESTED = f"{_THRESHOLDS} The highest F1 has an interval of the delta method."
 
 
@@ -131,8 +133,9 @@ def _decision_differences(
         is_counted = is_counted[:, None]
         is_positive = target[:, None] == torch.arange(batches[0].scores.shape[1], device=target.device)
     is_positive = is_positive & is_counted
-    is_tested = is_positive.ndim == 1 and batches[0].groups is None  # as one ranking of independent items
-    remarks = [_TESTED if is_tested else _UNTESTED]
+    is_tested = is_positive.ndim == 1  # one ranking
+    groups = batches[0].groups
+    remarks = [_TESTED if is_tested else _UNTESTED, *[_SWAPPED] * (is_tested and groups is not None)]
     for rule, settings in RULES:
         least = [x.operating_point(**settings).threshold for x in curves]
         if any(bool(x.isnan()) for x in least):
@@ -140,11 +143,12 @@ def _decision_differences(
         first, second = ((segments.comparable(x.scores) >= t) & is_counted for x, t in zip(batches, least, strict=True))
         for name, measure in (("precision", "precision"), ("recall", "recall"), ("F1", "f_beta")) if is_tested else ():
             how: dict[str, Any] = {"measure": measure, **vars(options.resampling)}
+            how["groups"] = None if groups is None else groups[is_counted]
             found = compare_decisions(first[is_counted], second[is_counted], is_positive[is_counted].long(), **how)
             rows[f"{rule}: {name}"] = numbers_of(found.to_dict())
         if rule == HIGHEST_F1:
             sides = [(_per_item(x & is_positive), _per_item(x)) for x in (first, second)]
-            f1 = f1_difference(sides, _per_item(is_positive), batches[0].groups, options)
+            f1 = f1_difference(sides, _per_item(is_positive), groups, options)
             name = f"{rule}: F1"
             rows[name] = f1 | ({"p_value": rows[name]["p_value"]} if is_tested else {})
             remarks.append(thresholds_text(least, options))
@@ -173,8 +177,8 @@ def _facts(curves: Sequence[Curve], is_single: bool, units: tuple[str, str]) -> 
     n, m = max(float(x.n) for x in curves), sum(float(x.m) for x in curves)
     is_weighted = curves[0].hits.is_floating_point()
     facts: dict[str, Cell] = {"weight of items": round(n, 3)} if is_weighted else {"items": int(n)}
-    if curves[0].groups is not None:
-        facts["groups"] = curves[0].groups.count
+    groups = curves[0].groups
+    facts |= count_of_groups(None if groups is None else groups.ids)
     if not is_single:
         return facts | {units[1]: len(curves)}
     return facts | {"positives": round(m, 3) if is_weighted else int(m), "share of positives": f"{100 * m / n:.3g}%"}

@@ -191,7 +191,7 @@ class _Rows:
             empty = self._matrix.scores(self._rows, slice(0, 0))[:size, :0]
             zeros = torch.zeros(size, dtype=torch.int64, device=empty.device)
             return empty, zeros, zeros + self._matrix.shape[1]
-        row, _, relevant = (torch.cat(column) for column in zip(*pairs_of_tiles, strict=True))
+        row, relevant = (torch.cat([getattr(x, name) for x in pairs_of_tiles]) for name in ("row", "relevant"))
         n = self._matrix.shape[1] - segments.count(row[~relevant], size)
         row = row[relevant]
         m = segments.count(row, size)

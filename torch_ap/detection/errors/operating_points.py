@@ -19,9 +19,9 @@ from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures.counts import Counts
 from torch_ap.core.ranking import order, segments
 from torch_ap.detection.errors.matches_at import Items, MatchesAt, counts_per_image, lengths
-from torch_ap.inference.groups import NO_SPREAD, few_groups_reason
+from torch_ap.inference.groups import NO_SPREAD
 from torch_ap.inference.groups_at_threshold import METHOD, UnitCounts, grouped_ratio_ends
-from torch_ap.inference.operating_point import CHOSEN, CutNumbers, ThresholdCriterion
+from torch_ap.inference.operating_point import CHOSEN, CutNumbers, ThresholdCriterion, few_groups_at_threshold
 from torch_ap.inference.record import student_quantile, wilson
 
 _METHOD = "delta-wilson"
@@ -107,9 +107,9 @@ def operating_points(
     if at.groups is not None:
         has_best_f = thresholds is None and criterion.precision is None and criterion.recall is None
         has_ends = ~arrays.namespace(m).isnan(numbers["recall_low"])
-        with_truths = segments.total(segments.as_int64(units.m > 0), units.offsets)
-        counted = arrays.tensor(arrays.namespace(m).where(has_ends, with_truths, 0)[:size])
-        few = few_groups_reason(counted, "ground truths", "classes")
+        found = (segments.total(segments.as_int64(x > 0), units.offsets) for x in (units.m, units.n))
+        counted = (arrays.tensor(arrays.namespace(m).where(has_ends, x, 0)[:size]) for x in found)
+        few = few_groups_at_threshold(*counted, "ground truths", "classes")
         reason = "; ".join(filter(None, [reason, few, CHOSEN if has_best_f and arrays.any_true(has_ends) else ""]))
     shown = slice(size) if per_class else 0
     columns: dict[str, Any] = {name: arrays.tensor(x)[shown] for name, x in numbers.items()}

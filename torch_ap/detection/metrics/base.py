@@ -22,7 +22,9 @@ class DetectionMetric(ImageState):
     def update(self, preds: Images, target: Images, sample_ids: SampleIds = None, groups: SampleIds = None) -> None:
         """Add images; see :meth:`torch_ap.MeanAveragePrecision.update`.
 
-        The keys of ``preds`` and ``target`` are those of the function of this metric in ``torch_ap.functional``.
+        Further keys: ``neg_category_ids`` and ``not_exhaustive_category_ids`` of each target of LVIS, and perhaps its
+        ``ignore``; perhaps ``difficult`` in targets of VOC, with a ``convention`` also ``iscrowd``; ``centers`` (N, 2)
+        instead of boxes for nuScenes.
 
         Raises:
             ValueError: for invalid input, with image and key; the state does not change.
