@@ -315,14 +315,14 @@ def test_results_repeat_for_every_dtype():
 
 def test_groups_have_the_covariance_of_the_delete_one_group_jackknife():
     preds, target = systems(3, n=300)
-    ids = torch.arange(300) % 15 * 7
+    ids = torch.arange(300) % 25 * 7
     found = best_of(preds, target, groups=ids)
     kept = [ids != group for group in ids.unique()]
     without = torch.stack(
         [torch.stack([binary_average_precision(x[k], target[k]).double() for k in kept]) for x in preds]
     )
     deviations = without - without.mean(1, keepdim=True)
-    covariance = 14 / 15 * deviations @ deviations.t()
+    covariance = 24 / 25 * deviations @ deviations.t()
     hits = torch.bincount(ids // 7, target.double())
     df = float(hits.sum() ** 2 / hits.square().sum()) - 1
     share = (df + 1) / (df + 2)
@@ -339,14 +339,17 @@ def test_groups_have_the_covariance_of_the_delete_one_group_jackknife():
     assert found.low < best_of(preds, target).value
     with pytest.raises(ValueError, match="`design`"):
         best_of(preds, target, groups=ids, design="stratified")
-    with pytest.warns(UserWarning, match="5 groups with hits"):
-        few = best_of(preds, target, groups=ids % 5)
-    assert "5 groups" in few.reason
+    for count, with_hits in ((5, 5), (15, 14)):  # the best of several needs more groups than one AP
+        words = f"{with_hits} groups with hits, but the best of several covers from 20 on"
+        with pytest.warns(UserWarning, match=words):
+            few = best_of(preds, target, groups=torch.arange(300) % count)
+        assert few.reason.startswith(words)
+    assert not found.reason
 
 
 def test_metrics_with_groups():
     preds, target = systems(2, n=300)
-    ids = torch.arange(300) % 15
+    ids = torch.arange(300) % 25
     metrics = [BinaryAveragePrecision() for _ in preds]
     for metric, row in zip(metrics, preds, strict=True):
         metric.update(row, target, groups=ids)

@@ -268,7 +268,7 @@ class ItemSample(Sample):
         if self.batch.groups is not None:
             without = grouped.values_without_groups(self.settings, self.curve, self.batch, grouped.DEFAULT)
             values, df = without.values.reshape(-1), float(without.effective) - 1
-            note = grouped.few_groups_reason(without.hit_groups)
+            note = grouped.few_groups_reason(without.hit_groups, of_best=True)
             return jackknife_contributions(value, values, df, df + 1 if single else None, note)
         if single:
             return ranking_contributions(self.curve, *_ranked_items(self.batch)[:2], self.design)

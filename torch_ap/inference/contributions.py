@@ -91,7 +91,7 @@ def group_contributions(curve: HitCurve, scores: Tensor, relevant: Tensor, group
     hits = groups.hits(relevant)
     effective = groups.effective_count(hits)
     without = without_each_group(curve, scores, relevant, groups)
-    note = grouped.few_groups_reason((hits > 0).sum())
+    note = grouped.few_groups_reason((hits > 0).sum(), of_best=True)
     return jackknife_contributions(float(average_precision(curve)), without, effective - 1, effective, note)
 
 

@@ -80,6 +80,7 @@ NO_SPREAD = "fewer than two groups, or one with most hits, misses or top items, 
 GROUPS_REASON = "the interval takes items as independent, but the items are in groups"
 MAX_JACKKNIFE = 500  # groups; beyond, the linearized form covers as well and takes one pass
 MEASURED_FROM = 10  # groups with hits; with fewer, intervals cover the truth less often than they should
+SELECTED_FROM = 20  # the same for the best of several systems
 # entries of hits from the top, a 64th of all; below, the same number of entries at geometric distances
 _FEWEST_EXACT, _MOST_EXACT = 1 << 9, 1 << 11
 _CELLS_A_BLOCK = 1 << 16  # groups times entries that fit the cache
@@ -204,21 +205,24 @@ def resolve_method(method: str, groups: Groups, methods: Sequence[str] = METHODS
     return method
 
 
-def few_groups_reason(hit_groups: Tensor, members: str = "hits", rankings: str = "rankings") -> str:
+def few_groups_reason(
+    hit_groups: Tensor, members: str = "hits", rankings: str = "rankings", *, of_best: bool = False
+) -> str:
     """Warn if an interval or a test has 2 to 9 groups with hits, and return the reason; "" otherwise.
 
     Args:
         hit_groups: number of groups with hits, 0-d or of each of S rankings.
         members: what the groups contain, for the message.
         rankings: what the rankings are, for the message.
+        of_best: whether the interval is of the best of several systems, which covers too little with 2 to 19 groups.
     """
-    few = hit_groups[(hit_groups >= 2) & (hit_groups < MEASURED_FROM)]
+    least, what = (SELECTED_FROM, "the best of several covers") if of_best else (MEASURED_FROM, "coverage is measured")
+    few = hit_groups[(hit_groups >= 2) & (hit_groups < least)]
     if not len(few):
         return ""
     where = f"{len(few)} of {len(hit_groups)} {rankings}: " if hit_groups.numel() > 1 else ""
     reason = (
-        f"{where}{int(few.min())} groups with {members}, but coverage is measured from {MEASURED_FROM} on: "
-        "the interval may be too narrow"
+        f"{where}{int(few.min())} groups with {members}, but {what} from {least} on: the interval may be too narrow"
     )
     warn_of_reason("groups", reason)
     return reason

@@ -108,8 +108,8 @@ def operating_points(
         has_best_f = thresholds is None and criterion.precision is None and criterion.recall is None
         has_ends = ~arrays.namespace(m).isnan(numbers["recall_low"])
         found = (segments.total(segments.as_int64(x > 0), units.offsets) for x in (units.m, units.n))
-        counted = (arrays.tensor(arrays.namespace(m).where(has_ends, x, 0)[:size]) for x in found)
-        few = few_groups_at_threshold(*counted, "ground truths", "classes")
+        truths, chosen = (arrays.tensor(arrays.namespace(m).where(has_ends, x, 0)[:size]) for x in found)
+        few = few_groups_at_threshold(truths, chosen, "ground truths", "classes")
         reason = "; ".join(filter(None, [reason, few, CHOSEN if has_best_f and arrays.any_true(has_ends) else ""]))
     shown = slice(size) if per_class else 0
     columns: dict[str, Any] = {name: arrays.tensor(x)[shown] for name, x in numbers.items()}
