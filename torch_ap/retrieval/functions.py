@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import cached, checks
-from torch_ap.core.base.options import Action, Denominator, Gains, Interpolation, Ties, TopK, TopKs
+from torch_ap.core.base.options import Action, Denominator, Gains, Interpolation, Ties, TopKs
 from torch_ap.core.base.record import Record
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures.convention import Convention, query_convention
+from torch_ap.core.measures.measure import measure_at_ranks
 from torch_ap.retrieval.measures.at_rank import AtEveryRank, AtRank, FirstHit, RPrecision
 from torch_ap.retrieval.measures.gain import NormalizedDCG
 from torch_ap.retrieval.measures.roc import AUROC
@@ -112,11 +113,8 @@ def retrieval_average_precision(
         tensor([[1.0000, 0.5000, 0.5000],
                 [0.0000, 0.5000, 0.0000]])
     """
-
-    def make(k: TopK) -> Convention:
-        return query_convention(convention, k, denominator, interpolation, ties)
-
-    return evaluate_queries(top_k, make, preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: query_convention(convention, k, denominator, interpolation, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 @with_query_options
@@ -152,7 +150,8 @@ def retrieval_reciprocal_rank(
         >>> retrieval_reciprocal_rank(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0, 1, 0]))
         tensor(0.5000)
     """
-    return evaluate_queries(top_k, lambda k: _first_hit("reciprocal_rank", k, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _first_hit("reciprocal_rank", k, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 @with_query_options
@@ -213,7 +212,8 @@ def retrieval_normalized_dcg(
         >>> retrieval_normalized_dcg(preds, target, top_k=3, gains="exponential")
         tensor(0.0303)
     """
-    return evaluate_queries(top_k, lambda k: _normalized_dcg(k, gains, ties), preds, target, retrieved, **options)
+    measure = measure_at_ranks(top_k, lambda k: _normalized_dcg(k, gains, ties))
+    return evaluate_queries(measure, preds, target, retrieved, **options)
 
 
 @with_query_options
@@ -262,7 +262,8 @@ def retrieval_auroc(
         >>> retrieval_auroc(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]))
         tensor(0.5000)
     """
-    return evaluate_queries(top_k, lambda k: _auroc(k, max_fpr, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _auroc(k, max_fpr, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 @with_query_options
@@ -306,7 +307,8 @@ def retrieval_precision(
         >>> retrieval_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    return evaluate_queries(top_k, lambda k: _at_rank("precision", k, adaptive_k, 1.0, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _at_rank("precision", k, adaptive_k, 1.0, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 @with_query_options
@@ -340,7 +342,8 @@ def retrieval_recall(
         >>> retrieval_recall(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=2)
         tensor(0.5000)
     """
-    return evaluate_queries(top_k, lambda k: _at_rank("recall", k, False, 1.0, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _at_rank("recall", k, False, 1.0, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 @with_query_options
@@ -381,7 +384,8 @@ def retrieval_f_beta(
         >>> retrieval_f_beta(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), top_k=1)
         tensor(0.6667)
     """
-    return evaluate_queries(top_k, lambda k: _at_rank("f_beta", k, False, beta, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _at_rank("f_beta", k, False, beta, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 @with_query_options
@@ -426,7 +430,8 @@ def retrieval_fall_out(
         tensor(0.5000)
     """
     own: QueryOptions = {"dtype": dtype, "empty_target_action": empty_target_action, **options}
-    return evaluate_queries(top_k, lambda k: _at_rank("fall_out", k, False, 1.0, ties), preds, target, **own)
+    measure = measure_at_ranks(top_k, lambda k: _at_rank("fall_out", k, False, 1.0, ties))
+    return evaluate_queries(measure, preds, target, **own)
 
 
 @with_query_options
@@ -458,7 +463,7 @@ def retrieval_r_precision(
         >>> retrieval_r_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]))
         tensor(0.5000)
     """
-    return evaluate_queries(None, lambda _: _r_precision(ties), preds, target, **options)
+    return evaluate_queries(_r_precision(ties), preds, target, **options)
 
 
 @with_query_options
@@ -493,7 +498,8 @@ def retrieval_hit_rate(
         >>> retrieval_hit_rate(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 0]), top_k=2)
         tensor(0.)
     """
-    return evaluate_queries(top_k, lambda k: _first_hit("hit_rate", k, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _first_hit("hit_rate", k, ties))
+    return evaluate_queries(measure, preds, target, **options)
 
 
 class _PrecisionRecallAtK(NamedTuple):

@@ -19,7 +19,7 @@ from torch_ap.core.base.untraced import plain_result
 from torch_ap.core.items.settings import result_dtype
 from torch_ap.core.measures import averaging, lists
 from torch_ap.core.measures.convention import PLAIN
-from torch_ap.core.measures.measure import AtSeveral, deepest, measure_at_ranks
+from torch_ap.core.measures.measure import AtSeveral, deepest
 from torch_ap.core.ranking import few_items, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.retrieval.inputs import QueryInputs
@@ -266,8 +266,7 @@ _DEFAULTS = {x.name: x.default for x in inspect.signature(rank_batch).parameters
 
 
 def evaluate_queries(
-    top_k: Any,
-    make: Callable[[Any], Callable[[HitCurve], Tensor]],
+    measure: Callable[[HitCurve], Tensor],
     preds: Tensor,
     target: Tensor,
     retrieved: Tensor | None = None,
@@ -278,8 +277,7 @@ def evaluate_queries(
     """Return the value of each query of one whole batch: 0-d for (D,) scores, else (Q,).
 
     Args:
-        top_k: see :func:`torch_ap.core.measures.measure.measure_at_ranks`.
-        make: function that returns the measure of one k.
+        measure: function of the rankings that returns a value for each.
         preds: see :func:`rank_batch`.
         target: see there.
         retrieved: see there.
@@ -289,7 +287,6 @@ def evaluate_queries(
     Raises:
         TypeError, ValueError: for invalid input; the message names the argument.
     """
-    measure = measure_at_ranks(top_k, make)
     checks.floating_dtype("dtype", dtype)
     is_plain = retrieved is None
     for name, value in options.items():  # faster than `all`

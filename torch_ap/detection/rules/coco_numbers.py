@@ -119,7 +119,7 @@ class CocoSettings(ShapeSettings):
         return self.geometries[0].recall_at
 
     @cached_property
-    def numbers(self) -> list["Number"]:
+    def numbers(self) -> list[Number]:
         """The numbers of :meth:`CocoNumbers.summary`; precision first, whose tables or curves contain the recall."""
         last, sizes = len(self.limits) - 1, list(enumerate(self.areas))[1:]
         return [

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch_ap.core.base import arrays, cached, checks, untraced
 from torch_ap.core.base.options import Ties, TopK, TopKs
 from torch_ap.core.measures.average_precision import places_within
-from torch_ap.core.measures.measure import Measure
+from torch_ap.core.measures.measure import Measure, measure_at_ranks
 from torch_ap.core.measures.ties import TieRule, cut_rank, rank_per_entry
 from torch_ap.core.ranking import segments
 from torch_ap.core.ranking.hit_curve import HitCurve
@@ -142,4 +142,5 @@ def retrieval_rank_biased_precision(
         >>> retrieval_rank_biased_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), p=0.5)
         tensor(0.6250)
     """
-    return evaluate_queries(top_k, lambda k: _measure(p, k, ties), preds, target, **options)
+    measure = measure_at_ranks(top_k, lambda k: _measure(p, k, ties))
+    return evaluate_queries(measure, preds, target, **options)
