@@ -317,6 +317,12 @@ def test_bad_arguments_raise_by_name():
             compare_systems_per_query(values)
     with pytest.raises(ValueError, match="`method`"):
         compare_systems_per_query(torch.stack([a, b]), method="bonferroni")
+    with pytest.raises(ValueError, match="`method` must be 'holm' with `groups`, whose queries"):
+        compare_systems_per_query(torch.stack([a, b]), groups=list(range(5)))
+    with pytest.raises(ValueError, match="`test` must be one of 't' or None for `groups`"):
+        compare_systems_per_query(torch.stack([a, b]), method="holm", test="randomization", groups=list(range(5)))
+    with pytest.raises(ValueError, match="`groups`"):
+        compare_systems_per_query(torch.stack([a, b]), method="holm", groups=[0, 1])
 
 
 # -- several systems
@@ -327,6 +333,24 @@ def several(systems=4, q=40, seed=0):
     return torch.from_numpy(
         rng.random(q) + 0.2 * rng.standard_normal((systems, q)) + 0.06 * np.arange(systems)[:, None]
     )
+
+
+def test_holm_of_queries_in_groups():
+    values, groups = several(), [x // 3 for x in range(40)]
+    found = compare_systems_per_query(values, method="holm", groups=groups)
+    wanted = torch.stack(
+        [torch.stack([compare_per_query(a, b, groups=groups).p_value for b in values]) for a in values]
+    )
+    torch.testing.assert_close(found.p_value, wanted, rtol=0, atol=0)
+    first, second = torch.triu_indices(4, 4, 1)
+    raw = wanted[first, second].tolist()
+    multiples = {p: min(1.0, p * sum(x >= p for x in raw)) for p in raw}
+    adjusted = [max(y for x, y in multiples.items() if x <= p) for p in raw]
+    assert found.adjusted_p_value[first, second].tolist() == pytest.approx(adjusted, rel=SOLVED)
+    torch.testing.assert_close(found.means, values.mean(1))
+    one_group = compare_systems_per_query(values, method="holm", groups=[0] * 40)
+    assert one_group.reason.endswith("no p by t")
+    assert one_group.p_value[0, 1].isnan()
 
 
 def test_holm_is_the_definition():

@@ -419,6 +419,30 @@ def test_several_runs():
     assert rf"\textbf{{{mean}}}$^{{ac}}$" in latex
 
 
+def test_queries_in_groups():
+    qrels, weak = drawn(3, 0.2, queries=40)
+    runs = {"weak": weak, "strong": drawn(3, 2.0, queries=40)[1]}
+    topics = {query: place // 3 for place, query in enumerate(sorted(qrels))}
+    measures = ["AP", "gm_map", "num_q"]
+    found = torch_ap.evaluate(qrels, runs=runs, measures=measures, groups=topics)
+    one = torch_ap.evaluate(qrels, weak, measures, groups=topics)
+    queries, values = one.results["AP"].queries, one.results["AP"].values
+    groups = [topics[query] for query in queries]
+    assert one.confidence_interval()["AP"] == mean_interval(values, groups=groups)
+    logs = mean_interval(one.results["gm_map"].values.clamp(min=1e-5).log(), method="t", groups=groups)
+    assert one.confidence_interval()["gm_map"].low == logs.low.exp()
+    wanted = compare_systems_per_query(found.values("AP"), method="holm", groups=groups)
+    assert found.comparisons["AP"] == wanted
+    assert found.runs["weak"].confidence_interval() == one.confidence_interval()
+    count = f"{len(queries)} queries in {len(set(groups))} groups"
+    assert repr(one).startswith(f"{count}\n")
+    assert repr(found).startswith(f"{count}; p: against the best, paired t over groups, Holm over all pairs\n")
+    with pytest.raises(ValueError, match="`groups` must contain every query, got none for"):
+        torch_ap.evaluate(qrels, weak, groups={queries[0]: 1})
+    with pytest.raises(TypeError, match="`groups` must map each query to its group"):
+        torch_ap.evaluate(qrels, weak, groups=groups)
+
+
 def test_more_runs_than_letters():
     qrels, best = drawn(3, 3.0)
     others = {f"run{x}": drawn(3, 0.0)[1] for x in range(27)}

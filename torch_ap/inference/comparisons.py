@@ -22,7 +22,15 @@ from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.inference import record
 from torch_ap.inference.comparison import Method, average_precision_untied, compare_rankings, random_ranks
-from torch_ap.inference.queries import Pairs, p_value, pair_values, student_difference, validate_pairs
+from torch_ap.inference.groups import validate_groups
+from torch_ap.inference.queries import (
+    Pairs,
+    compare_per_query,
+    p_value,
+    pair_values,
+    student_difference,
+    validate_pairs,
+)
 from torch_ap.inference.record import SAME_VALUE, Comparison, Result
 from torch_ap.inference.resampling import Resampling
 
@@ -58,6 +66,7 @@ def compare_systems_per_query(
     *,
     method: Correction = "tukey",
     test: PairedTest = "t",
+    groups: SampleIds = None,
     n_resamples: int = 10_000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
@@ -80,6 +89,7 @@ def compare_systems_per_query(
         method: as above.
         test: test of the single pairs, "t" or "randomization", as in
             :func:`torch_ap.inference.compare_per_query`.
+        groups: as in ``compare_per_query``; method "holm" with test "t" only.
         n_resamples: number of random permutations, or sign flips, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
         chunk_size: number computed per step, which limits memory and changes no result; None for about 64 MB per step.
@@ -110,6 +120,15 @@ def compare_systems_per_query(
     checks.one_of("method", method, allowed_values(Correction))
     checks.one_of("test", test, allowed_values(PairedTest))
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
+    ids = validate_groups(groups, values.shape[1:], values.device, "query")
+    if ids is not None:
+        _check_method_of_groups(method, "queries")
+        checks.one_of("test", test, ("t",), or_else="None for `groups`")
+        found = [compare_per_query(*pair, groups=ids) for pair in combinations(values, 2)]
+        means = torch.stack([found[0].value_a, *(x.value_b for x in found[: len(values) - 1])])
+        p_values = torch.stack([x.p_value for x in found])
+        reason = next((x.reason for x in found if x.p_value.isnan()), "")
+        return pairwise_comparison(means.cpu(), p_values.cpu(), None, reason).to(values.device)
     pairs = [pair_values(*pair) for pair in combinations(values, 2)]
     p_values = torch.tensor([p_value(test, pair, resampling) for pair in pairs], dtype=torch.float64)
     table = values.detach().to("cpu", torch.float64)
@@ -340,8 +359,8 @@ def compare_systems(
     checks.one_of("test", test, (None, *allowed_values(Method)))
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     check_systems(preds, target)
-    if groups is not None and method == "tukey":
-        raise_invalid("method", "must be 'holm' with `groups`, whose items cannot be permuted separately", method)
+    if groups is not None:
+        _check_method_of_groups(method, "items")
     settings: dict[str, Any] = {"design": design, "groups": groups} | ({} if test is None else {"method": test})
     settings |= {"n_resamples": n_resamples, "generator": generator, "chunk_size": chunk_size, "progress": progress}
     pairs = [compare_rankings(a, b, target, **settings) for a, b in combinations(preds, 2)]
@@ -350,6 +369,12 @@ def compare_systems(
     adjusted = _tukey_p_values(preds, target, resampling) if method == "tukey" else None
     reason = next((pair.reason for pair in pairs if pair.p_value.isnan()), "")
     return pairwise_comparison(aps, p_values, adjusted, reason).to(preds.device)
+
+
+def _check_method_of_groups(method: str, units: str) -> None:
+    """Raise ValueError for "tukey" of items or queries in groups."""
+    if method == "tukey":
+        raise_invalid("method", f"must be 'holm' with `groups`, whose {units} cannot be permuted separately", method)
 
 
 def check_systems(preds: Tensor, target: Tensor) -> None:

@@ -1,7 +1,7 @@
 """Evaluation of runs against judgements in one call."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
@@ -10,6 +10,7 @@ from torch_ap.core.base import cached, checks
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import Denominator, MissingQueries
 from torch_ap.core.measures.ties import DENOMINATORS
+from torch_ap.inference.groups import ids_of_groups
 from torch_ap.retrieval.runs import names, nested, notes
 from torch_ap.retrieval.runs.judged import Judged, Judgements, judge, judgements_of
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
@@ -53,6 +54,7 @@ class _Settings(TypedDict, total=False):
     denominator: Denominator
     missing_queries: MissingQueries
     confidence_level: float
+    groups: Mapping[Any, Hashable] | None
     query: str | None
     document: str | None
     grade: str | None
@@ -81,6 +83,7 @@ def evaluate(
     denominator: Denominator = "relevant",
     missing_queries: MissingQueries = "neg",
     confidence_level: float = 0.95,
+    groups: Mapping[Any, Hashable] | None = None,
     query: str | None = None,
     document: str | None = None,
     grade: str | None = None,
@@ -110,6 +113,9 @@ def evaluate(
         missing_queries: value of a judged query without documents: "neg" 0 (``trec_eval -c``, ir_measures),
             "skip" left out, in all ``runs`` (trec_eval, ``torch-ap trec``), "error".
         confidence_level: nominal coverage of the intervals, in (0, 1).
+        groups: the group of each query that counts, such as its topic or user, by query. Queries of a group may depend
+            on each other in intervals and p-values, see :func:`torch_ap.inference.mean_interval`. None for independent
+            queries.
         query: column of tables; None for the existing one of "query", "query_id", "qid", "q_id".
         document: column; None for one of "doc", "doc_id", "document", "docno", "docid".
         grade: column; None for one of "grade", "relevance", "label", "rel".
@@ -154,6 +160,8 @@ def evaluate(
         if reason := x.failure_reason(len(judgements.queries), judgements.path, path):
             raise ValueError(reason)
     counted = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
+    if groups is not None:
+        ids_of_groups(counted, groups, "query")  # raises for a query without a group
     of_runs = {
         name: list(notes.run_notes(judgements, x, name, plan.rules.complete, counted)) for name, x in measured.items()
     }
@@ -166,6 +174,7 @@ def evaluate(
             dict(plan.conventions),
             (*of_runs[name], *of_all),
             plan.confidence_level,
+            groups,
         )
         for name, x in measured.items()
     }

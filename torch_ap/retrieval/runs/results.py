@@ -1,7 +1,7 @@
 """Results of one run or several: means, intervals, values per query, and tables as text, Markdown and LaTeX."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_ap.core.base.messages import escape_unprintable, raise_invalid
 from torch_ap.core.base.record import Record, html_table
 from torch_ap.inference.comparisons import PairwiseComparison, compare_systems_per_query
-from torch_ap.inference.groups import Groups
+from torch_ap.inference.groups import Groups, ids_of_groups
 from torch_ap.inference.queries import QueryMethod, bounded_mean_interval, mean_interval
 from torch_ap.inference.record import Interval
 from torch_ap.inference.resampling import Resampling
@@ -146,12 +146,14 @@ class Evaluation(_Printed):
         conventions: description of each measure, with every setting that changes it.
         notes: items that do not count, or count 0, and their number.
         confidence_level: nominal coverage of the intervals.
+        groups: the group of each query, such as its topic or user; None for independent queries.
     """
 
     results: Mapping[str, Result]
     conventions: Mapping[str, str]
     notes: Sequence[str] = ()
     confidence_level: float = 0.95
+    groups: Mapping[Any, Hashable] | None = None
 
     def to_dict(self) -> dict[str, float]:
         """Return the mean over queries by the name of the measure; for gm_map the geometric mean."""
@@ -169,7 +171,21 @@ class Evaluation(_Printed):
 
         The interval of gm_map is computed for the mean log.
         """
-        return {name: result_interval(result, self.confidence_level) for name, result in self.results.items()}
+        return {
+            name: result_interval(result, self.confidence_level, self._group_ids(result))
+            for name, result in self.results.items()
+        }
+
+    def _group_ids(self, result: Result) -> Tensor | None:
+        return None if self.groups is None else ids_of_groups(result.queries, self.groups, "query")
+
+    def _count_text(self) -> str:
+        queries = max((x.queries for x in self.results.values()), key=len)
+        text = f"{len(queries):,} {'query' if len(queries) == 1 else 'queries'}"
+        if self.groups is None:
+            return text
+        groups = len({self.groups[x] for x in queries})
+        return f"{text} in {groups:,} {'group' if groups == 1 else 'groups'}"
 
     def _records(self) -> list[dict[str, Any]]:
         return [
@@ -179,8 +195,7 @@ class Evaluation(_Printed):
 
     def _table(self) -> Table:
         rows = [(x["measure"], *(number(x[name]) for name in ("mean", "low", "high"))) for x in self._records()]
-        queries = max(len(x.queries) for x in self.results.values())
-        return Table([("measure", "mean", *_ends(self.confidence_level)), *rows], title=f"{_count_text(queries)}")
+        return Table([("measure", "mean", *_ends(self.confidence_level)), *rows], title=self._count_text())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,18 +246,21 @@ class RunComparison(_Printed):
 
     @cached_property
     def comparisons(self) -> dict[str, PairwiseComparison]:
-        """Comparisons of all pairs of runs by each measure: paired t tests with Holm's adjustment.
+        """Comparisons of all pairs of runs by each measure: paired t tests, over ``groups`` if given, adjusted by Holm.
 
         See :func:`torch_ap.inference.compare_systems_per_query`. Values of gm_map are compared as logs. Without counts;
         empty for one run.
         """
         if len(self.runs) < 2:
             return {}
+        first = next(iter(self.runs.values()))
         return {
             name: compare_systems_per_query(
-                floored_logs(self.values(name)) if x.geometric else self.values(name), method="holm"
+                floored_logs(self.values(name)) if x.geometric else self.values(name),
+                method="holm",
+                groups=first._group_ids(x),
             )
-            for name, x in next(iter(self.runs.values())).results.items()
+            for name, x in first.results.items()
             if not x.counted
         }
 
@@ -303,11 +321,12 @@ class RunComparison(_Printed):
             )
             for x in records
         ]
-        queries = _count_text(max(len(x.queries) for run in self.runs.values() for x in run.results.values()))
-        p = "; p: against the best, paired t, Holm over all pairs" if len(self.runs) > 1 else ""
+        first = next(iter(self.runs.values()))
+        test = "paired t" if first.groups is None else "paired t over groups"
+        p = f"; p: against the best, {test}, Holm over all pairs" if len(self.runs) > 1 else ""
         best = {(line + 1, 2) for line, x in enumerate(records) if x["best"]}
         head = ("measure", "run", "mean", *_ends(self.confidence_level), "p")
-        return Table([head, *rows], names=2, title=f"{queries}{p}", best=best)
+        return Table([head, *rows], names=2, title=f"{first._count_text()}{p}", best=best)
 
 
 def result_interval(result: Result, confidence_level: float, groups: Tensor | None = None) -> Interval:
@@ -349,7 +368,3 @@ def joint_level(results: Sequence[Result], confidence_level: float, groups: Tens
 
 def _ends(confidence_level: float) -> list[str]:
     return [f"{100 * confidence_level:.10g}% {end}" for end in ("low", "high")]
-
-
-def _count_text(queries: int) -> str:
-    return f"{queries:,} {'query' if queries == 1 else 'queries'}"
