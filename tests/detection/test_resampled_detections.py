@@ -8,9 +8,10 @@ import torch
 
 from tests.support.each import each
 from tests.support.oracles_detection import random_scene
-from tests.support.tolerances import REORDERED
+from tests.support.tolerances import DOZENS_OF_TERMS, REORDERED
 from torch_ap import Convention
 from torch_ap.detection import MeanAveragePrecision
+from torch_ap.detection.inference import rankings
 from torch_ap.detection.inference.rankings import ranked_images
 
 SETTINGS = pytest.mark.parametrize(
@@ -69,16 +70,18 @@ def test_weights_are_images_written_out(settings, seed):
         torch.testing.assert_close(found, wanted[:, area], rtol=0, atol=REORDERED, equal_nan=True)
 
 
+@each("levels_per_run, tolerance", [(math.inf, 0), (0, DOZENS_OF_TERMS)])
 @each("seed", range(8))
-def test_levels_have_the_precision_of_hit_curves(seed):
-    """Runs of hits change no bit of the interpolated precision of all hits."""
+def test_levels_have_the_precision_of_hit_curves(seed, levels_per_run, tolerance, monkeypatch):
+    """Runs of hits change no bit of a table of the interpolated precision, and a sum over runs only the last bits."""
+    monkeypatch.setattr(rankings, "_LEVELS_PER_RUN", levels_per_run)
     ranked, levels = ranked_of(fed(*scene(seed)), seed % 3)
     weights = torch.from_numpy(np.random.default_rng(seed).multinomial(8, np.ones(8) / 8, 4))
     for recall in (levels, levels.to(torch.float32), levels.flip(0)):
         curve = ranked.curve(weights)
         wanted = Convention(interpolation=recall)(curve).reshape(4, -1)
         found = ranked.average_precision(weights, recall)
-        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance, equal_nan=True)
 
 
 def test_scenes_contain_edge_cases():

@@ -8,13 +8,14 @@ import numpy as np
 from torch_ap.core.base import checks
 from torch_ap.core.base.class_names import ClassNames
 from torch_ap.core.base.messages import raise_invalid, warn_of_reason
+from torch_ap.core.ranking.order import Array
 from torch_ap.curves import Curve
 from torch_ap.functional import QueryCurve
 from torch_ap.inference import OperatingPoint
 from torch_ap.inference.operating_point import ThresholdCriterion
 from torch_ap.plot import style, vertices
 from torch_ap.plot.given import Curves, all_curves_of, curves_of
-from torch_ap.plot.style import FAINT, GREY, MEAN, Axes, Style
+from torch_ap.plot.style import FAINT, GREY, MEAN, UNNAMED, Axes, Style
 
 _MAX_LEVELS = 21  # more recall levels are drawn without dots
 _TOLERANCE = 0.0005  # closer chance levels look the same
@@ -114,35 +115,50 @@ def precision_recall(
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     is_new, ax = ax is None, style.axes_of(ax)
     _iso_lines(ax, values, 1.0 if beta is None else beta)
-    entries, unnamed = [_mean_line(ax, drawn)] if mean else [], 0
+    entries, unnamed = [_mean_line(ax, drawn)] if mean else [], list[Curve | QueryCurve]()
     for curve, look in zip((drawn[i] for i in order), [x.thin for x in looks] if mean else looks, strict=True):
+        if not look.named:
+            unnamed.append(curve)
+            continue
         handle = _draw(ax, curve, look)
         label = style.entry(float(curve.average_precision), curve.name)
-        if look.named and id(curve) in bands:
+        if id(curve) in bands:
             low, high = (style.array(end) for end in (bands[id(curve)].low, bands[id(curve)].high))
             levels = np.linspace(0, 1, len(low))
             ax.fill_between(levels, low, high, color=look.color, alpha=FAINT, linewidth=0, zorder=1)
-        if look.named and id(curve) in points:
+        if id(curve) in points:
             label += _operating_point(ax, points[id(curve)], look, by_f="beta" in point)
-        unnamed += not look.named
-        entries += [(handle, label)] * look.named
+        entries.append((handle, label))
+    if unnamed:
+        _draw_unnamed(ax, unnamed)
     if chance_level:
         entries += _chance(ax, [drawn[i] for i in order], looks)
     style.frame(ax, xlabel="recall", ylabel="precision", xlim=(1 - _RIGHT, _RIGHT), ylim=(-0.02, 1.04))
-    style.legend(ax, entries, "average precision", more=unnamed, margin=60 if values else 14, widen=is_new)
+    style.legend(ax, entries, "average precision", more=len(unnamed), margin=60 if values else 14, widen=is_new)
     return ax
 
 
 def _draw(ax: "Axes", curve: Curve | QueryCurve, look: Style) -> Any:
     """Draw the line, and the recall levels if there are any, and return a handle for the legend."""
-    if isinstance(curve, QueryCurve):
-        points = style.array(curve.recall_levels), style.array(curve.interpolated_precision)
-        return ax.plot(*points, marker="o", markersize=4, **look.line)[0]
-    (handle,) = ax.plot(*vertices.line(curve), **look.line)
-    at_levels = vertices.levels(curve) if look.named else None
+    marks: dict[str, Any] = {"marker": "o", "markersize": 4} if isinstance(curve, QueryCurve) else {}
+    (handle,) = ax.plot(*_line(curve), **marks, **look.line)
+    at_levels = vertices.levels(curve) if isinstance(curve, Curve) else None
     if at_levels is not None and len(at_levels.recall) <= _MAX_LEVELS:
         ax.plot(*at_levels, color=look.color, linestyle="none", marker="o", markersize=5, zorder=4)
     return handle
+
+
+def _line(curve: Curve | QueryCurve) -> tuple[Array, Array]:
+    """Return recall and precision of the points of a line."""
+    if isinstance(curve, QueryCurve):
+        return style.array(curve.recall_levels), style.array(curve.interpolated_precision)
+    return vertices.line(curve)
+
+
+def _draw_unnamed(ax: "Axes", curves: Sequence[Curve | QueryCurve]) -> None:
+    """Draw one line with gaps: of 80 curves, a line for each takes half of the time of the picture."""
+    gap = np.full((2, 1), np.nan)
+    ax.plot(*np.concatenate([x for curve in curves for x in (_line(curve), gap)], 1), **UNNAMED.line)
 
 
 def _mean_line(ax: "Axes", curves: Sequence[Curve | QueryCurve]) -> tuple[Any, str]:

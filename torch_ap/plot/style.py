@@ -52,6 +52,9 @@ class Style(NamedTuple):
         return {"color": self.color, "linestyle": self.linestyle, **shape}
 
 
+UNNAMED = Style(GREY, "-", named=False)
+
+
 def axes_of(ax: Any, height: float = 4.8) -> Any:
     """Return the given axes, or the axes of a new figure.
 
@@ -87,7 +90,7 @@ def styles(values: Sequence[float]) -> tuple[list[int], list[Style]]:
     last = len(order) - sum(np.isnan(values[i]) for i in order)
     half = _MAX_NAMED // 2
     named = [*range(len(order))] if len(order) <= _MAX_NAMED else [*range(half), *range(max(half, last - half), last)]
-    looks = [Style(GREY, "-", named=False)] * len(order)
+    looks = [UNNAMED] * len(order)
     for place, i in enumerate(named):
         looks[i] = Style(COLORS[place % len(COLORS)], DASHES[place % len(DASHES)])
     return order, looks

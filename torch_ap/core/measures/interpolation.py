@@ -107,7 +107,7 @@ def _filled_rankings(
         filled, best = _filled_rankings(values, recall, ordered, offsets, places, missing)
         return filled, best.index_select(1, order.argsort())
     counts, width = ends[1:] - ends[:-1], len(levels) + 1
-    reached = _levels_reached(native_recall, bounds)
+    reached = levels_reached(native_recall, bounds)
     if places is not None:
         reached = arrays.take(reached, places)
     filled = arrays.true_indices(counts > 0)  # rankings without entries reach no level
@@ -129,14 +129,14 @@ def mean_over_levels(curve: HitCurve, values: Tensor, levels: Tensor) -> Tensor:
     """
     best, start = segments.maximum_from_right(values, curve.offsets), curve.offsets[:-1]
     recall, bounds = _comparable(curve, levels.sort().values)
-    reached = arrays.tensor(_levels_reached(*map(arrays.native, (recall, bounds))))
+    reached = arrays.tensor(levels_reached(*map(arrays.native, (recall, bounds))))
     before = torch.cat([reached.new_zeros(1), reached[:-1]])
     before[start[curve.offsets.diff() > 0]] = 0
     total: Tensor = curve.total(best * (reached - before))
     return total / len(levels)
 
 
-def _levels_reached(recall: Any, levels: Any) -> Any:
+def levels_reached(recall: Any, levels: Any) -> Any:
     """Count the ascending levels in [0, 1] up to each recall, native, by a table of the levels below equal bins.
 
     A binary search takes four times as long for many entries.

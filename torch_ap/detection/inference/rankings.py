@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import arrays
 from torch_ap.core.base.options import InterpolationRule
 from torch_ap.core.measures.convention import Convention
-from torch_ap.core.measures.interpolation import mean_at_recall
+from torch_ap.core.measures.interpolation import levels_reached, mean_at_recall
 from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
+from torch_ap.core.ranking.order import Array
 from torch_ap.detection.matching.matched import Matches
 
 ENDED = ("nuscenes", "ultralytics-8.3")  # interpolations that depend on the number of items after the last hit
 _NUMBERS_IN_CACHE = 1 << 18  # of one pass over several resamples
+_LEVELS_PER_RUN = 8  # recall levels of a table that take as long as a run of a sum
 
 
 class Hits(NamedTuple):
@@ -207,7 +210,8 @@ class ResampledRankings:
             change = segments.from_zero(arrays.take(packed, changes.image) * changes.added)
             items += since_start(change, runs.change_end, changes.offsets[:-1])
         found, items, m = (_unpacked(x, rows, bits) for x in (found, items, self._counts_of_truths(packed)))
-        step = max(1, _NUMBERS_IN_CACHE // max(found.shape[1] + len(lists) * len(levels), 1))
+        width = found.shape[1] + (0 if self._has_few_runs(levels) else len(lists) * len(levels))
+        step = max(1, _NUMBERS_IN_CACHE // max(width, 1))
         spans = order.blocks(slice(0, rows), step)
         parts = [self._mean_of_runs(found[x], items[x], m[x], levels) for x in spans]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
@@ -223,7 +227,7 @@ class ResampledRankings:
         """
         runs, rows, lists = self._runs, len(found), arrays.native(self.ranking_list)
         counts = runs.offsets[1:] - runs.offsets[:-1]
-        precision = arrays.tensor(segments.as_float64(found) / arrays.clamp_min(items, 1)).reshape(-1)
+        precision = segments.as_float64(found) / arrays.clamp_min(items, 1)
         # the rankings of a list share a table of the recalls of 0 to m hits
         sizes = m.reshape(-1) + 1
         first = segments.from_counts(sizes)
@@ -231,10 +235,40 @@ class ResampledRankings:
         recall = arrays.tensor(hits / arrays.repeat(segments.as_float64(m.reshape(-1)), sizes)).to(levels.dtype)
         places = arrays.minimum(found, arrays.repeat(arrays.take(m, lists), counts))  # no recall is above 1
         places += arrays.repeat(arrays.take(first[:-1].reshape(rows, -1), lists), counts)
-        offsets = segments.from_counts(arrays.namespace(counts).tile(counts, (rows,)))
         recall, levels = segments.as_float64(recall), segments.as_float64(levels)
-        mean = mean_at_recall(precision, recall, places.reshape(-1), levels, offsets).reshape(rows, -1)
-        return torch.where(arrays.tensor(arrays.take(m, lists)) > 0, mean, torch.nan)
+        if self._has_few_runs(levels):
+            reached = levels_reached(recall.numpy(), levels.sort().values.numpy()).take(places)
+            mean = torch.from_numpy(self._sum_over_runs(precision, reached) / len(levels))
+        else:
+            offsets = segments.from_counts(arrays.namespace(counts).tile(counts, (rows,)))
+            mean = mean_at_recall(arrays.tensor(precision).reshape(-1), recall, places.reshape(-1), levels, offsets)
+        return torch.where(arrays.tensor(arrays.take(m, lists)) > 0, mean.reshape(rows, -1), torch.nan)
+
+    def _has_few_runs(self, levels: Tensor) -> bool:
+        """Whether a sum over runs is faster than a table of all levels, from which it differs in the last bits."""
+        few = _LEVELS_PER_RUN * len(self._runs.end) <= len(self.ranking_list) * len(levels)
+        return self.image.is_cpu and few
+
+    def _sum_over_runs(self, precision: Array, reached: Array) -> Array:
+        """Return the sum over recall levels of the highest precision at a recall of at least the level, (b, S).
+
+        The highest precision from a run on counts for each level that this run is the first to reach.
+
+        Args:
+            precision: (b, R) at the end of each run.
+            reached: (b, R) number of levels up to the recall at the end of each run.
+        """
+        offsets, sums = self._runs.offsets, np.zeros((len(precision), len(self.ranking_list)))
+        filled = (offsets[1:] > offsets[:-1]).nonzero()[0]
+        if len(filled):
+            before = np.zeros_like(reached)
+            before[:, 1:] = reached[:, :-1]
+            before[:, offsets[filled]] = 0
+            lifted = np.empty(precision.shape, np.complex128)  # see `segments.maximum_from_right`
+            lifted.real, lifted.imag = -segments.ids(offsets)[::-1], precision[:, ::-1]
+            best = np.maximum.accumulate(lifted, 1).imag[:, ::-1]
+            sums[:, filled] = np.add.reduceat(best * (reached - before), offsets[filled], 1)
+        return sums
 
     def average_precision_of_lists(self, weights: Tensor, interpolation: InterpolationRule = None) -> Tensor:
         """Return the mean AP over the rankings of each list: (b, K) float64, NaN without ground truths.
