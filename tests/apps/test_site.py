@@ -44,8 +44,8 @@ def test_guides_begin_with_a_picture_or_a_result(guide):
 MEASURED = {
     "binary AP of 10⁶ scores, 2% of them positive": ("One ranking", "1e+06, 2%"),
     "AP of 100 classes, 50,000 items": ("One ranking", "multiclass, 100"),
-    "MAP of 7,000 queries with 100 documents each": ("MAP of many queries", "7,000 × 100, 10%"),  # noqa: RUF001
-    "COCO's numbers of 5,000 images, 370,000 detections": ("COCO", "5,000, with 370,000 detections"),
+    "MAP of 7,000 queries with 100 documents each": ("MAP of many queries", "7,000 x 100, 10.0%"),
+    "COCO's numbers of 5,000 images, 370,000 detections": ("COCO", "5,000"),
 }
 
 
