@@ -1,5 +1,7 @@
 """Intervals of the costs of errors: costs of weighted images, intervals and comparisons from the same resamples."""
 
+import math
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from torch_ap.detection.errors.outcomes import outcomes_of
 from torch_ap.detection.errors.resampled_costs import cost_intervals, error_costs
 from torch_ap.detection.errors.tide import KINDS, Fixes
 from torch_ap.detection.inference.resampled import image_replicates
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import student_quantile
 from torch_ap.inference.resampling import Resampling
 
@@ -64,17 +67,46 @@ def test_intervals_and_comparisons_are_of_the_same_resamples():
         assert float(comparison.standard_error) == pytest.approx(gap, abs=REORDERED)
 
 
-def test_errors_in_few_images_have_no_interval():
+def test_groups_are_resampled_whole():
+    preds, target = joined(random_scene, range(40))
+    systems = [outcomes(metric_of(x, target, range(len(x)))) for x in (preds, untied(preds))]
+    groups = Groups.from_ids(torch.arange(len(preds)) // 3)
+    intervals, comparisons, _ = cost_intervals(systems, confidence_level=0.9, resampling=Resampling(60), groups=groups)
+
+    def whole(found):
+        rankings, levels = Fixes(found).rankings(), found.at.interpolation
+        return lambda _, weights: error_costs(rankings, weights[:, groups.ids], levels)
+
+    ranked = [Fixes(x).rankings().in_groups(groups) for x in systems]
+    values = image_replicates(ranked, Resampling(60), statistics=[*map(whole, systems)])
+    unbiased = math.sqrt(groups.count / (groups.count - 1))
+    for place, interval in enumerate(intervals):
+        torch.testing.assert_close(interval.standard_error, unbiased * values[:, place].std(0))
+        assert interval.low.isfinite().sum() >= 5
+    for k, comparison in enumerate(comparisons):
+        gap = unbiased * (values[:, 0, k] - values[:, 1, k]).std()
+        torch.testing.assert_close(comparison.standard_error, gap)
+        half = student_quantile(0.9, torch.tensor(groups.count - 1.0)) * gap
+        torch.testing.assert_close(comparison.high - comparison.difference, half)
+
+
+@pytest.mark.parametrize(("images", "groups"), [(8, None), (16, [0, 1, 2, 3] * 4)])
+def test_errors_in_few_images_or_groups_have_no_interval(images, groups):
     box, label = torch.tensor([[10.0, 10, 50, 50]]), torch.tensor([0])
     metric = MeanAveragePrecision()
-    for image in range(8):
-        shift = 200 if image < 4 else 0
-        pred = {"boxes": box + shift, "scores": torch.tensor([0.9 - image / 10]), "labels": label}
+    for image in range(images):
+        shift = 200 if image < images // 2 else 0
+        pred = {"boxes": box + shift, "scores": torch.tensor([0.9 - image / 20]), "labels": label}
         metric.update([pred], [{"boxes": box, "labels": label}])
-    (interval,), _, _ = cost_intervals([outcomes(metric)], confidence_level=0.95, resampling=Resampling(20))
+    settings = {"confidence_level": 0.95, "resampling": Resampling(20)}
+    found, known = outcomes(metric), None if groups is None else Groups.from_ids(torch.tensor(groups))
+    (interval, _), (difference, *_), _ = cost_intervals([found, found], groups=known, **settings)
     assert interval.estimate[KINDS.index("background")] > 0
     assert interval.low.isnan().all()
     assert interval.high.isnan().all()
+    assert difference.low.isnan() == (groups is not None)
+    (interval,), _, _ = cost_intervals([found], groups=Groups.from_ids(torch.arange(images)), **settings)
+    assert interval.low.isfinite().any() == (images // 2 >= 5)
 
 
 def test_many_detections_have_fewer_resamples(monkeypatch):

@@ -320,21 +320,20 @@ def _error_section(metrics: Mapping[str, Any], options: ReportOptions) -> Sectio
     found = {name: _outcomes(metric) for name, metric in metrics.items()}
     errors = {name: errors_of(*x) for name, x in found.items()}
     first, *others = errors.values()
-    intervals, differences, resamples = list[Interval](), list[Comparison](), 0
-    if next(iter(metrics.values()))._known_groups() is None:
-        intervals, differences, resamples = cost_intervals(
-            [x for x, _ in found.values()],
-            confidence_level=options.confidence_level,
-            resampling=options.fewer_resamples,
-        )
+    groups = next(iter(metrics.values()))._known_groups()
+    intervals, differences, resamples = cost_intervals(
+        [x for x, _ in found.values()],
+        confidence_level=options.confidence_level,
+        resampling=options.fewer_resamples,
+        groups=None if groups is None else Groups.from_ids(groups),
+    )
     names = [x.replace("_", " ") for x in _KINDS]
     columns: dict[str, Sequence[Cell]] = {"kind": names, "what it is": list(_KINDS.values())}
     system_bars, every_count = {}, []
     for place, (name, x) in enumerate(errors.items()):
         prefix = f"{name}: " if others else ""
         numbers: dict[str, list[float]] = {"cost": [float(getattr(x, kind)) for kind in _KINDS]}
-        if intervals:
-            numbers |= {"low": intervals[place].low.tolist(), "high": intervals[place].high.tolist()}
+        numbers |= {"low": intervals[place].low.tolist(), "high": intervals[place].high.tolist()}
         counts = [int(x.counts[kind]) for kind in _KINDS]
         columns |= {f"{prefix}{column}": values for column, values in numbers.items()}
         columns[f"{prefix}errors"] = counts
@@ -343,16 +342,13 @@ def _error_section(metrics: Mapping[str, Any], options: ReportOptions) -> Sectio
     if differences:
         columns["difference"] = [float(x.difference) for x in differences]
         columns |= {f"difference {end}": [float(getattr(x, end)) for x in differences] for end in ("low", "high")}
+    units = "images" if groups is None else "groups of images"
     text = (
         f"At IoU {first.iou_threshold:g}, background up to {first.background_threshold:g}: a cost is what AP would be "
         "higher by without errors of that kind. Costs do not add up: one error often hides another. "
-    )
-    text += (
-        f"Intervals ({options.level}) are from {resamples} resamples of the images and describe sets of as "
+        f"Intervals ({options.level}) are from {resamples} resamples of the {units} and describe sets of as "
         "many images: with more images, duplicates and false positives of rare classes cost more. Errors in fewer than "
-        "five images have none."
-        if intervals
-        else "Costs have no intervals for images in groups."
+        f"five {units} have none."
     )
     keys = ["" if kind.startswith("false") else f"kind-{kind}" for kind in _KINDS]  # the last two are sums
     drawing = bars(

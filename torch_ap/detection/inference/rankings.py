@@ -5,7 +5,7 @@ remain matched and sorted, so a resample is a weight per image. Its hit curves a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from torch_ap.core.ranking import order, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.core.ranking.order import Array
 from torch_ap.detection.matching.matched import Matches
+from torch_ap.inference.groups import Groups
 
 ENDED = ("nuscenes", "ultralytics-8.3")  # interpolations that depend on the number of items after the last hit
 _NUMBERS_IN_CACHE = 1 << 18  # of one pass over several resamples
@@ -113,6 +114,11 @@ class ResampledRankings:
     relevant_image: Tensor
     relevant_list: Tensor
     images: int
+
+    def in_groups(self, groups: Groups) -> "ResampledRankings":
+        """Return the rankings with groups of images, which are resampled whole, in place of images."""
+        image, relevant_image = groups.ids[self.image], groups.ids[self.relevant_image]
+        return replace(self, image=image, relevant_image=relevant_image, images=groups.count)
 
     @cached_property
     def hits(self) -> Hits:
