@@ -22,6 +22,10 @@ _RATIOS = ("precision", "recall", "f_beta")
 
 @pytest.fixture
 def items():
+    return draw_items()
+
+
+def draw_items():
     generator = torch.Generator().manual_seed(0)
     patient = torch.arange(400) // 10
     effect = torch.randn(40, generator=generator)[patient]
@@ -100,6 +104,23 @@ def test_operating_points_equal_deletion_of_each_group(items, metric, independen
         assert found == pytest.approx(ends, rel=REORDERED)
         width, narrow = (getattr(x, f"{name}_high") - getattr(x, f"{name}_low") for x in (point, other))
         assert width > narrow  # the effects of the groups make the items dependent
+
+
+def check_two_processes(rank):
+    items = draw_items()
+    part = slice(0, 135) if rank == 0 else slice(135, 400)  # both have items of group 13
+    for sync in ("gather", "exchange"):
+        metric = BinaryAveragePrecision(sync=sync)
+        scores, target, patient = (x[part] for x in items)
+        metric.update(scores, target, groups=patient)
+        point = metric.curve().operating_point(threshold=1.0)
+        ends = [[float(getattr(point, f"{name}_{end}")) for end in ("low", "high")] for name in _RATIOS]
+        for found, expected in zip(ends, explicit_ends(*(x.tolist() for x in items), 1.0), strict=True):
+            assert found == pytest.approx(expected, rel=REORDERED), sync
+
+
+def test_two_processes(ranks):
+    ranks(check_two_processes)
 
 
 def test_groups_of_one_item_agree_with_the_posteriors(items, independent):
