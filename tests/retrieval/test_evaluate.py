@@ -441,6 +441,13 @@ def test_queries_in_groups():
         torch_ap.evaluate(qrels, weak, groups={queries[0]: 1})
     with pytest.raises(TypeError, match="`groups` must map each query to its group"):
         torch_ap.evaluate(qrels, weak, groups=groups)
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match=f"`groups` must have a group for every query, got {missing} for"):
+            torch_ap.evaluate(qrels, weak, groups=topics | {queries[1]: missing})
+    lonely = torch_ap.evaluate(qrels, runs=runs, measures="AP", groups=dict.fromkeys(qrels, "all"))
+    reason = "fewer than two groups, or one with most queries, so the spread is unknown: no p by t"
+    assert f"AP: no p-value of some pair, {reason}" in repr(lonely)
+    assert "AP: no interval, fewer than two groups" in repr(lonely.runs["weak"])
 
 
 def test_more_runs_than_letters():

@@ -142,7 +142,7 @@ def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], u
 
     Raises:
         TypeError: if ``groups`` is no mapping.
-        ValueError: if it lacks a member.
+        ValueError: if it lacks a member, or the group of a member is None or NaN.
     """
     if not isinstance(groups, Mapping):
         raise_invalid("groups", f"must map each {unit} to its group", groups, TypeError)
@@ -150,7 +150,10 @@ def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], u
     for member in members:
         if member not in groups:
             raise_invalid("groups", f"must contain every {unit}", Plain(f"none for {short_repr(member)}"))
-        numbers.setdefault(groups[member], len(numbers))
+        group = groups[member]
+        if group is None or group != group:  # a missing value of a table, which would be a group of its own
+            raise_invalid("groups", f"must have a group for every {unit}", Plain(f"{group} for {short_repr(member)}"))
+        numbers.setdefault(group, len(numbers))
     return torch.tensor([numbers[groups[member]] for member in members], dtype=torch.int64)
 
 
@@ -221,9 +224,9 @@ def few_groups_reason(
     if not len(few):
         return ""
     where = f"{len(few)} of {len(hit_groups)} {rankings}: " if hit_groups.numel() > 1 else ""
-    reason = (
-        f"{where}{int(few.min())} groups with {members}, but {what} from {least} on: the interval may be too narrow"
-    )
+    fewest, most = map(int, few.aminmax())
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    reason = f"{where}{count} groups with {members}, but {what} from {least} on: the interval may be too narrow"
     warn_of_reason("groups", reason)
     return reason
 

@@ -367,7 +367,8 @@ def _compare_grouped(
     has_spread = df >= 1 and error > pairs.noise
     low, high, p, reason = student_difference(gap, error if has_spread else 0.0, df, confidence_level, bounds)
     if p != p:
-        reason = f"{grouped.NO_SPREAD}: no p by t"
+        cause = "fewer than two groups, or one with most queries, so" if df < 1 else "equal differences, so"
+        reason = f"{cause} the spread is unknown: no p by t"
     elif not reason:
         reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
     spread = float(record.deviation(gap, pairs.noise))

@@ -115,10 +115,11 @@ def precision_recall(
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     is_new, ax = ax is None, style.axes_of(ax)
     _iso_lines(ax, values, 1.0 if beta is None else beta)
-    entries, unnamed = [_mean_line(ax, drawn)] if mean else [], list[Curve | QueryCurve]()
+    entries, unnamed = [_mean_line(ax, drawn)] if mean else [], list[tuple[Array, Array]]()
     for curve, look in zip((drawn[i] for i in order), [x.thin for x in looks] if mean else looks, strict=True):
         if not look.named:
-            unnamed.append(curve)
+            line = _line(curve)
+            unnamed += [line] * (len(line[0]) > 0)  # no line without positives
             continue
         handle = _draw(ax, curve, look)
         label = style.entry(float(curve.average_precision), curve.name)
@@ -155,10 +156,10 @@ def _line(curve: Curve | QueryCurve) -> tuple[Array, Array]:
     return vertices.line(curve)
 
 
-def _draw_unnamed(ax: "Axes", curves: Sequence[Curve | QueryCurve]) -> None:
+def _draw_unnamed(ax: "Axes", lines: Sequence[tuple[Array, Array]]) -> None:
     """Draw one line with gaps: of 80 curves, a line for each takes half of the time of the picture."""
     gap = np.full((2, 1), np.nan)
-    ax.plot(*np.concatenate([x for curve in curves for x in (_line(curve), gap)], 1), **UNNAMED.line)
+    ax.plot(*np.concatenate([x for line in lines for x in (line, gap)], 1), **UNNAMED.line)
 
 
 def _mean_line(ax: "Axes", curves: Sequence[Curve | QueryCurve]) -> tuple[Any, str]:

@@ -176,6 +176,14 @@ class Evaluation(_Printed):
             for name, result in self.results.items()
         }
 
+    def _reasons(self) -> Sequence[str]:
+        intervals = self.confidence_interval().items()
+        return [
+            f"{name}: no interval, {x.reason}"
+            for name, x in intervals
+            if not self.results[name].counted and bool(x.low.isnan()) and x.reason
+        ]
+
     def _group_ids(self, result: Result) -> Tensor | None:
         return None if self.groups is None else ids_of_groups(result.queries, self.groups, "query")
 
