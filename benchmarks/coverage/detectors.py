@@ -195,7 +195,7 @@ def _lines_of_pairs(found: dict[tuple[Any, ...], Tally], options: Options) -> li
         f"\n## Two equally good detectors, each class compared: {options.resampled} repetitions\n",
         f"Detectors on {images} images with {classes} classes. {_REPLICATES} replicates. Classes without a p-value, "
         'such as classes in one image, are left out. "any, Holm": whether any class of a data set has an adjusted p of '
-        "5% or less.\n",
+        f'5% or less, which "bootstrap-percentile" cannot have: its p is at least 2 / {_REPLICATES + 1}.\n',
     ]
     out += report.head("ground truths", "method", "comparisons", "rejects at 5%", "s.e.")
     for size, method in itertools.product((*_GROUND_TRUTHS, "any"), COMPARED):
