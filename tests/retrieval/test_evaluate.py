@@ -439,15 +439,32 @@ def test_queries_in_groups():
     assert repr(found).startswith(f"{count}; p: against the best, paired t over groups, Holm over all pairs\n")
     with pytest.raises(ValueError, match="`groups` must contain every query, got none for"):
         torch_ap.evaluate(qrels, weak, groups={queries[0]: 1})
-    with pytest.raises(TypeError, match="`groups` must map each query to its group"):
+    with pytest.raises(TypeError, match="`groups` must be a dict from each query to its group, got list"):
         torch_ap.evaluate(qrels, weak, groups=groups)
     for missing in (None, float("nan")):
         with pytest.raises(ValueError, match=f"`groups` must have a group for every query, got {missing} for"):
             torch_ap.evaluate(qrels, weak, groups=topics | {queries[1]: missing})
+    with pytest.raises(TypeError, match="`groups` must have groups that are numbers or text, got Tensor for"):
+        torch_ap.evaluate(qrels, weak, groups={x: torch.tensor(0) for x in qrels})
+    with pytest.raises(TypeError, match="`groups` must have groups that are numbers or text, got list for"):
+        torch_ap.evaluate(qrels, weak, groups={x: [0] for x in qrels})
     lonely = torch_ap.evaluate(qrels, runs=runs, measures="AP", groups=dict.fromkeys(qrels, "all"))
-    reason = "fewer than two groups, or one with most queries, so the spread is unknown: no p by t"
+    reason = "fewer than two groups, or one with most queries, so their spread is unknown: no p by t"
     assert f"AP: no p-value of some pair, {reason}" in repr(lonely)
     assert "AP: no interval, fewer than two groups" in repr(lonely.runs["weak"])
+
+
+def test_few_groups_of_queries_warn_once():
+    qrels, run = drawn(3)
+    given = {query: place % 4 for place, query in enumerate(qrels)}
+    few = "4 groups with queries, but coverage is measured from 10 on: the interval may be too narrow"
+    with pytest.warns(UserWarning, match=few) as caught:
+        found = torch_ap.evaluate(qrels, runs={"a": run, "b": drawn(3, 2.0)[1]}, measures=["AP", "P@5"], groups=given)
+        text = repr(found)
+    assert len(caught) == 1
+    assert text.count(few) == 1
+    given.clear()  # of the caller
+    assert repr(found) == text
 
 
 def test_more_runs_than_letters():

@@ -123,7 +123,8 @@ def compare_systems_per_query(
     ids = validate_groups(groups, values.shape[1:], values.device, "query")
     if ids is not None:
         _check_method_of_groups(method, "queries")
-        checks.one_of("test", test, ("t",), or_else="None for `groups`")
+        if test != "t":
+            raise_invalid("test", "must be 't' with `groups`", test)
         found = [compare_per_query(*pair, groups=ids) for pair in combinations(values, 2)]
         means = torch.stack([found[0].value_a, *(x.value_b for x in found[: len(values) - 1])])
         p_values = torch.stack([x.p_value for x in found])

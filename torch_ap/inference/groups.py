@@ -141,16 +141,21 @@ def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], u
     """Return the group of each member, (N,) int64, from a mapping such as the topic of each query.
 
     Raises:
-        TypeError: if ``groups`` is no mapping.
+        TypeError: if ``groups`` is no mapping, or a group is a tensor or not hashable.
         ValueError: if it lacks a member, or the group of a member is None or NaN.
     """
     if not isinstance(groups, Mapping):
-        raise_invalid("groups", f"must map each {unit} to its group", groups, TypeError)
+        raise_invalid(
+            "groups", f"must be a dict from each {unit} to its group", Plain(type(groups).__name__), TypeError
+        )
     numbers: dict[Hashable, int] = {}
     for member in members:
         if member not in groups:
             raise_invalid("groups", f"must contain every {unit}", Plain(f"none for {short_repr(member)}"))
         group = groups[member]
+        if isinstance(group, Tensor) or not isinstance(group, Hashable):  # tensors are equal only to themselves
+            kind = Plain(f"{type(group).__name__} for {short_repr(member)}")
+            raise_invalid("groups", "must have groups that are numbers or text", kind, TypeError)
         if group is None or group != group:  # a missing value of a table, which would be a group of its own
             raise_invalid("groups", f"must have a group for every {unit}", Plain(f"{group} for {short_repr(member)}"))
         numbers.setdefault(group, len(numbers))

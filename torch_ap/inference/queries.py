@@ -182,6 +182,8 @@ def grouped_mean_interval(values: Tensor, groups: Groups, confidence_level: floa
             else "all values are the smallest possible, or all the largest"
         )
         reason = f"{cause}: the ends are NaN"
+    elif float(error) <= record.rounding(values):
+        reason = "the groups have equal means, so their spread is unknown: the interval has no width"
     elif groups.count < grouped.MEASURED_FROM:
         reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
     return Interval(mean, low, high, error, confidence_level, "t", "", reason)
@@ -367,8 +369,10 @@ def _compare_grouped(
     has_spread = df >= 1 and error > pairs.noise
     low, high, p, reason = student_difference(gap, error if has_spread else 0.0, df, confidence_level, bounds)
     if p != p:
-        cause = "fewer than two groups, or one with most queries, so" if df < 1 else "equal differences, so"
-        reason = f"{cause} the spread is unknown: no p by t"
+        cause = (
+            "fewer than two groups, or one with most queries" if df < 1 else "all groups have equal mean differences"
+        )
+        reason = f"{cause}, so their spread is unknown: no p by t"
     elif not reason:
         reason = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
     spread = float(record.deviation(gap, pairs.noise))

@@ -10,7 +10,7 @@ from torch_ap.core.base import cached, checks
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 from torch_ap.core.base.options import Denominator, MissingQueries
 from torch_ap.core.measures.ties import DENOMINATORS
-from torch_ap.inference.groups import ids_of_groups
+from torch_ap.inference.groups import few_groups_reason, ids_of_groups
 from torch_ap.retrieval.runs import names, nested, notes
 from torch_ap.retrieval.runs.judged import Judged, Judgements, judge, judgements_of
 from torch_ap.retrieval.runs.measure_names import CONVENTIONS
@@ -113,9 +113,9 @@ def evaluate(
         missing_queries: value of a judged query without documents: "neg" 0 (``trec_eval -c``, ir_measures),
             "skip" left out, in all ``runs`` (trec_eval, ``torch-ap trec``), "error".
         confidence_level: nominal coverage of the intervals, in (0, 1).
-        groups: the group of each query that counts, such as its topic or user, by query. Queries of a group may depend
-            on each other in intervals and p-values, see :func:`torch_ap.inference.mean_interval`. None for independent
-            queries.
+        groups: ``{query: group}`` with every query that counts: its topic or user, a number or text. Queries of a group
+            may depend on each other in intervals and p-values, see :func:`torch_ap.inference.mean_interval`. None for
+            independent queries.
         query: column of tables; None for the existing one of "query", "query_id", "qid", "q_id".
         document: column; None for one of "doc", "doc_id", "document", "docno", "docid".
         grade: column; None for one of "grade", "relevance", "label", "rel".
@@ -130,12 +130,13 @@ def evaluate(
 
     Raises:
         TypeError, ValueError: for an unknown measure or option, a duplicate document, a score that is NaN or infinite,
-            a grade that is not whole, names of several types, judgements and runs without a common query.
+            a grade that is not whole, names of several types, judgements and runs without a common query, a query
+            without a group.
         OSError: for a file that cannot be read.
 
     Warns:
-        UserWarning: if judged queries have no documents, no query has a relevant document, or a run contains no
-            relevant document.
+        UserWarning: if judged queries have no documents, no query has a relevant document, a run contains no
+            relevant document, or there are fewer than 10 ``groups``.
 
     A document without a judgement, or with a grade below ``relevance_level``, is not relevant. A query of the run
     without judgements does not count. Equals ``pytrec_eval`` and ``ir_measures`` with ``ties="trec9"``; both also use
@@ -160,12 +161,17 @@ def evaluate(
         if reason := x.failure_reason(len(judgements.queries), judgements.path, path):
             raise ValueError(reason)
     counted = _counted_queries(judgements, measured, plan, "run" if runs is None else "runs")
+    few_groups = ""
     if groups is not None:
-        ids_of_groups(counted, groups, "query")  # raises for a query without a group
+        ids = ids_of_groups(counted, groups, "query")
+        groups = {x: groups[x] for x in counted}
+        few_groups = few_groups_reason(ids.max() + 1, "queries")
     of_runs = {
         name: list(notes.run_notes(judgements, x, name, plan.rules.complete, counted)) for name, x in measured.items()
     }
     of_all = [*notes.judgement_notes(judgements, counted, plan.rules.measures), *plan.notes]
+    if few_groups:
+        of_all.append(f"`groups`: {few_groups}")
     if runs is not None:
         of_all = [*notes.left_out_notes(judgements, counted), *of_all]
     evaluations = {

@@ -1,7 +1,9 @@
 """Results of one run or several: means, intervals, values per query, and tables as text, Markdown and LaTeX."""
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -171,10 +173,11 @@ class Evaluation(_Printed):
 
         The interval of gm_map is computed for the mean log.
         """
-        return {
-            name: result_interval(result, self.confidence_level, self._group_ids(result))
-            for name, result in self.results.items()
-        }
+        with _without_warnings_of_groups():
+            return {
+                name: result_interval(result, self.confidence_level, self._group_ids(result))
+                for name, result in self.results.items()
+            }
 
     def _reasons(self) -> Sequence[str]:
         intervals = self.confidence_interval().items()
@@ -190,7 +193,7 @@ class Evaluation(_Printed):
     def _count_text(self) -> str:
         queries = max((x.queries for x in self.results.values()), key=len)
         text = f"{len(queries):,} {'query' if len(queries) == 1 else 'queries'}"
-        if self.groups is None:
+        if self.groups is None or not len(queries):
             return text
         groups = len({self.groups[x] for x in queries})
         return f"{text} in {groups:,} {'group' if groups == 1 else 'groups'}"
@@ -262,15 +265,16 @@ class RunComparison(_Printed):
         if len(self.runs) < 2:
             return {}
         first = next(iter(self.runs.values()))
-        return {
-            name: compare_systems_per_query(
-                floored_logs(self.values(name)) if x.geometric else self.values(name),
-                method="holm",
-                groups=first._group_ids(x),
-            )
-            for name, x in first.results.items()
-            if not x.counted
-        }
+        with _without_warnings_of_groups():
+            return {
+                name: compare_systems_per_query(
+                    floored_logs(self.values(name)) if x.geometric else self.values(name),
+                    method="holm",
+                    groups=first._group_ids(x),
+                )
+                for name, x in first.results.items()
+                if not x.counted
+            }
 
     def to_latex(self) -> str:
         """Return a row per run and a column per measure, for the package booktabs, with the best run in bold.
@@ -335,6 +339,14 @@ class RunComparison(_Printed):
         best = {(line + 1, 2) for line, x in enumerate(records) if x["best"]}
         head = ("measure", "run", "mean", *_ends(self.confidence_level), "p")
         return Table([head, *rows], names=2, title=f"{first._count_text()}{p}", best=best)
+
+
+@contextmanager
+def _without_warnings_of_groups() -> Iterator[None]:
+    """Suppress warnings of few groups, which ``evaluate`` gives once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`groups`: ", UserWarning)
+        yield
 
 
 def result_interval(result: Result, confidence_level: float, groups: Tensor | None = None) -> Interval:
