@@ -145,9 +145,7 @@ def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], u
         ValueError: if it lacks a member, or the group of a member is None or NaN.
     """
     if not isinstance(groups, Mapping):
-        raise_invalid(
-            "groups", f"must be a dict from each {unit} to its group", Plain(type(groups).__name__), TypeError
-        )
+        raise_invalid("groups", f"must map each {unit} to its group", groups, TypeError)
     numbers: dict[Hashable, int] = {}
     for member in members:
         if member not in groups:

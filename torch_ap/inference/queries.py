@@ -370,7 +370,7 @@ def _compare_grouped(
     low, high, p, reason = student_difference(gap, error if has_spread else 0.0, df, confidence_level, bounds)
     if p != p:
         cause = (
-            "fewer than two groups, or one with most queries" if df < 1 else "all groups have equal mean differences"
+            "fewer than two groups, or one with most queries" if df < 1 else "the groups have equal mean differences"
         )
         reason = f"{cause}, so their spread is unknown: no p by t"
     elif not reason:
