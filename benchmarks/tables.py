@@ -4,7 +4,17 @@ from typing import NamedTuple
 
 _SORTS = ("torch_ap/core/ranking", "torch_ap/core/measures/average_precision.py", "torch_ap/core/base/arrays.py")
 _ITEMS = (*_SORTS, "torch_ap/core/items", "torch_ap/classification", "torch_ap/core/metric")
-_QUERIES = (*_SORTS, "torch_ap/core/metric", "torch_ap/retrieval")
+_QUERIES = (
+    *_SORTS,
+    "torch_ap/core/metric",
+    "torch_ap/retrieval/embeddings.py",
+    "torch_ap/retrieval/functions.py",
+    "torch_ap/retrieval/inputs.py",
+    "torch_ap/retrieval/measures",
+    "torch_ap/retrieval/metrics",
+    "torch_ap/retrieval/rankings.py",
+    "torch_ap/retrieval/settings.py",
+)
 _STEPS = (*_ITEMS, "torch_ap/retrieval/inputs.py", "torch_ap/retrieval/metrics/state.py")
 _COMMANDS = ("torch_ap/cli", "torch_ap/functional.py", "torch_ap/core/columns")
 _COCO = (
@@ -49,7 +59,13 @@ TABLES = (
     Table("one-query", ("small_inputs",), "One query", _QUERIES),
     Table("one-query-tied", ("small_inputs",), "One query, tied", _QUERIES),
     Table("many-queries", ("many_rankings", "--only", "map"), "MAP of many queries", _QUERIES),
-    Table("dicts", ("many_rankings", "--only", "evaluate"), "Nested dicts, 5 measures", _QUERIES, "docs/evaluate.md"),
+    Table(
+        "dicts",
+        ("many_rankings", "--only", "evaluate"),
+        "Nested dicts, 5 measures",
+        (*_QUERIES, "torch_ap/retrieval/runs"),
+        "docs/evaluate.md",
+    ),
     Table("embeddings", ("embeddings",), "Embeddings of 128 dimensions: processor time", _QUERIES),
     Table("boxes", (*_DETECTION, "boxes"), "From images in memory to the numbers", _COCO),
     Table("crowded", (*_DETECTION, "density"), "From images in memory to the numbers", _COCO),
