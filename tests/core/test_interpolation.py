@@ -288,4 +288,4 @@ def test_levels_up_to_many_recalls(name):
     near = np.concatenate([levels, np.nextafter(levels, 0), np.nextafter(levels, 1), [np.nan, np.inf]])
     recall = np.concatenate([near, np.random.default_rng(0).random(5000), np.arange(1, 1001) / 1000])
     expected = np.searchsorted(levels, recall, side="right")
-    assert (interpolation._levels_reached(recall, levels) == expected).all()
+    assert (interpolation.levels_reached(recall, levels) == expected).all()
