@@ -441,17 +441,19 @@ def test_queries_in_groups():
         torch_ap.evaluate(qrels, weak, groups={queries[0]: 1})
     with pytest.raises(TypeError, match="`groups` must map each query to its group"):
         torch_ap.evaluate(qrels, weak, groups=groups)
-    for missing in (None, float("nan")):
+    for missing in (None, float("nan"), pd.NA):
         with pytest.raises(ValueError, match=f"`groups` must have a group for every query, got {missing} for"):
             torch_ap.evaluate(qrels, weak, groups=topics | {queries[1]: missing})
     with pytest.raises(TypeError, match="`groups` must have groups that are numbers or text, got Tensor for"):
         torch_ap.evaluate(qrels, weak, groups={x: torch.tensor(0) for x in qrels})
-    with pytest.raises(TypeError, match="`groups` must have groups that are numbers or text, got list for"):
-        torch_ap.evaluate(qrels, weak, groups={x: [0] for x in qrels})
+    for group, kind in (([0], "list"), (([0],), "tuple")):
+        with pytest.raises(TypeError, match=f"`groups` must have groups that are numbers or text, got {kind} for"):
+            torch_ap.evaluate(qrels, weak, groups=dict.fromkeys(qrels, group))
     lonely = torch_ap.evaluate(qrels, runs=runs, measures="AP", groups=dict.fromkeys(qrels, "all"))
     reason = "fewer than two groups, or one with most queries, so their spread is unknown: no p by t"
     assert f"AP: no p-value of some pair, {reason}" in repr(lonely)
     assert "AP: no interval, fewer than two groups" in repr(lonely.runs["weak"])
+    assert "strong, AP: no interval, fewer than two groups" in repr(lonely)
 
 
 def test_few_groups_of_queries_warn_once():

@@ -142,7 +142,7 @@ def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], u
 
     Raises:
         TypeError: if ``groups`` is no mapping, or a group is a tensor or not hashable.
-        ValueError: if it lacks a member, or the group of a member is None or NaN.
+        ValueError: if it lacks a member, or the group of a member is missing: None, NaN or ``pandas.NA``.
     """
     if not isinstance(groups, Mapping):
         raise_invalid("groups", f"must map each {unit} to its group", groups, TypeError)
@@ -151,13 +151,28 @@ def ids_of_groups(members: Sequence[Hashable], groups: Mapping[Any, Hashable], u
         if member not in groups:
             raise_invalid("groups", f"must contain every {unit}", Plain(f"none for {short_repr(member)}"))
         group = groups[member]
-        if isinstance(group, Tensor) or not isinstance(group, Hashable):  # tensors are equal only to themselves
+        if isinstance(group, Tensor) or not _is_hashable(group):  # tensors are equal only to themselves
             kind = Plain(f"{type(group).__name__} for {short_repr(member)}")
             raise_invalid("groups", "must have groups that are numbers or text", kind, TypeError)
-        if group is None or group != group:  # a missing value of a table, which would be a group of its own
+        if _is_missing(group):
             raise_invalid("groups", f"must have a group for every {unit}", Plain(f"{group} for {short_repr(member)}"))
         numbers.setdefault(group, len(numbers))
     return torch.tensor([numbers[groups[member]] for member in members], dtype=torch.int64)
+
+
+def _is_hashable(group: object) -> bool:
+    try:
+        hash(group)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_missing(group: Any) -> bool:
+    try:
+        return group is None or bool(group != group)
+    except TypeError:  # comparisons of pandas.NA have no truth value
+        return True
 
 
 def effective_number(sizes: Tensor) -> float:

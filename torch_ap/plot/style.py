@@ -143,7 +143,7 @@ def legend(
     from matplotlib.lines import Line2D
     from matplotlib.transforms import offset_copy
 
-    pairs = [*entries, *([(Line2D([], [], **Style(GREY, "-", named=False).line), f"{more} more")] if more else [])]
+    pairs = [*entries, *([(Line2D([], [], **UNNAMED.line), f"{more} more")] if more else [])]
     if not pairs:
         return
     handles, labels = zip(*pairs, strict=True)

@@ -78,7 +78,7 @@ def cost_intervals(
     costs = [statistic(x, x.unit_weights)[0] for x in ranked]
     drawn = ranked if groups is None else [x.in_groups(groups) for x in ranked]
     values = image_replicates(drawn, resampling, statistics=[statistic] * len(drawn))
-    # few groups: the resamples have the variance of a sample without the correction for its mean
+    # resamples of G groups have (G - 1) / G of the variance; for images the factor is nearly 1
     scale = 1.0 if groups is None else math.sqrt(groups.count / max(groups.count - 1, 1))
     intervals = []
     for place, (outcomes, estimate) in enumerate(zip(systems, costs, strict=True)):

@@ -168,22 +168,25 @@ class Evaluation(_Printed):
             for name, result in self.results.items()
         }
 
-    def confidence_interval(self) -> dict[str, Interval]:
-        """Return the interval of each mean by :func:`torch_ap.inference.mean_interval`; NaN, with a reason, for counts.
-
-        The interval of gm_map is computed for the mean log.
-        """
+    @cached_property
+    def _intervals(self) -> dict[str, Interval]:
         with _without_warnings_of_groups():
             return {
                 name: result_interval(result, self.confidence_level, self._group_ids(result))
                 for name, result in self.results.items()
             }
 
+    def confidence_interval(self) -> dict[str, Interval]:
+        """Return the interval of each mean by :func:`torch_ap.inference.mean_interval`; NaN, with a reason, for counts.
+
+        The interval of gm_map is computed for the mean log.
+        """
+        return dict(self._intervals)
+
     def _reasons(self) -> Sequence[str]:
-        intervals = self.confidence_interval().items()
         return [
             f"{name}: no interval, {x.reason}"
-            for name, x in intervals
+            for name, x in self._intervals.items()
             if not self.results[name].counted and bool(x.low.isnan()) and x.reason
         ]
 
@@ -201,7 +204,7 @@ class Evaluation(_Printed):
     def _records(self) -> list[dict[str, Any]]:
         return [
             {"measure": name, "mean": self.results[name].aggregate, "low": float(x.low), "high": float(x.high)}
-            for name, x in self.confidence_interval().items()
+            for name, x in self._intervals.items()
         ]
 
     def _table(self) -> Table:
@@ -302,7 +305,8 @@ class RunComparison(_Printed):
         )
 
     def _reasons(self) -> Sequence[str]:
-        return [f"{name}: no p-value of some pair, {x.reason}" for name, x in self.comparisons.items() if x.reason]
+        of_pairs = [f"{name}: no p-value of some pair, {x.reason}" for name, x in self.comparisons.items() if x.reason]
+        return [f"{name}, {reason}" for name, run in self.runs.items() for reason in run._reasons()] + of_pairs
 
     def _pair(self, measure: str, name: str, other: str, number: str) -> float:
         if name == other:
