@@ -184,7 +184,7 @@ def _add_outputs(parser: Parser, argument: str, content: str, images: str, per_c
     text = (
         "add the interval of the mean over resampled images (with --per-class and --slices also of each class and "
         "slice) and its chance level: the mean over all orders of the scores of each class, with the same boxes and "
-        "matches"
+        "matches, estimated from as many random orders"
     )
     parser.flag("--interval", text)
     text = "with --interval and --per-class: intervals that contain the values of all classes at once, also on the page"

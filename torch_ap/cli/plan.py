@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan and print."""
     given = [name for name in ("ap", "interval", "difference") if getattr(args, name) is not None]
     if len(given) != 1:
-        raise ValueError(f"one of --ap, --interval and --difference must be given, got {len(given)}")
+        raise ValueError(f"one of --ap, --interval and --difference must be given, got {len(given) or 'none'}")
     wanted = "gap" if args.difference is not None else "half_width"
     if getattr(args, wanted) is None:
         raise ValueError(f"--{given[0]} needs --{wanted.replace('_', '-')}")
