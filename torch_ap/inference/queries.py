@@ -34,7 +34,7 @@ from torch_ap.inference import record
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Comparison, Interval
-from torch_ap.inference.resampling import Resampling, multinomial
+from torch_ap.inference.resampling import Resampling, times_drawn
 
 QueryMethod: TypeAlias = Literal["dirichlet", "t", "bootstrap-bca"]
 QUERY_METHODS = allowed_values(QueryMethod)
@@ -144,9 +144,9 @@ def _interval(x: Tensor, noise: float, confidence_level: float, method: str, res
     interval = student_interval(x, noise, confidence_level)
     if method == "t" or interval.reason:
         return replace(interval, method=method)
-    array, ones, deviations = x.numpy(), np.ones(len(x), np.int64), x - interval.estimate
+    array, count, deviations = x.numpy(), len(x), x - interval.estimate
     replicates = resampling.statistics(
-        lambda rng: float(multinomial(rng, ones, len(x)) @ array) / len(x), 4 * len(x), len(x)
+        lambda rng: float(times_drawn(rng, count, count) @ array) / count, 4 * count, count
     )
     acceleration = (deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5)
     low, high = bootstrap.bca(replicates, interval.estimate, acceleration, confidence_level)

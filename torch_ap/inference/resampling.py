@@ -217,9 +217,15 @@ def multinomial(rng: "np.random.Generator", sizes: Array, draws: int) -> Array:
         return np.zeros(len(sizes), np.int64)
     if len(sizes) * _DRAWS_PER_GROUP < draws:
         return rng.multinomial(draws, sizes / total)
-    width = np.uint32 if total < 1 << 32 else np.int64
-    counts = np.bincount(rng.integers(0, total, draws, dtype=width), minlength=total)
-    return np.diff(segments.from_zero(counts)[segments.from_zero(sizes)])
+    return np.diff(segments.from_zero(times_drawn(rng, total, draws))[segments.from_zero(sizes)])
+
+
+def times_drawn(rng: "np.random.Generator", items: int, draws: int) -> Array:
+    """Draw items with equal probabilities, and return the number of times that each is drawn: (items,) int64."""
+    if not items:
+        return np.zeros(0, np.int64)
+    width = np.uint32 if items < 1 << 32 else np.int64
+    return np.bincount(rng.integers(0, items, draws, dtype=width), minlength=items)
 
 
 def multinomial_on_device(generator: torch.Generator, sizes: Tensor, draws: Tensor) -> Tensor:
@@ -386,7 +392,7 @@ def _draw_items(strata: Sequence[Tensor], items: int, rng: "np.random.Generator"
     """Return the number of times each item is drawn in one resample, (N,)."""
     weights = np.zeros(items, np.int64)
     for indices in strata:
-        weights[indices.numpy()] = multinomial(rng, np.ones(len(indices), np.int64), len(indices))
+        weights[indices.numpy()] = times_drawn(rng, len(indices), len(indices))
     return (weights,)
 
 

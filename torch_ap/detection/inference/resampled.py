@@ -19,7 +19,7 @@ from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.contributions import Contributions, jackknife_contributions
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.record import Ends, Interval, logit, normal_quantile, student_quantile
-from torch_ap.inference.resampling import Resampling, multinomial, multinomial_on_device
+from torch_ap.inference.resampling import Resampling, multinomial_on_device, times_drawn
 
 Statistic: TypeAlias = Callable[[ResampledRankings, Tensor], Tensor]
 
@@ -61,10 +61,10 @@ def image_replicates(
         return torch.stack([ranked.average_precision(weights, interpolation).nanmean(1) for ranked in systems], 1)
 
     if device.type == "cpu":
-        equal, size = np.ones(images, np.int64), sum(size_of(ranked, interpolation) for ranked in systems)
+        size = sum(size_of(ranked, interpolation) for ranked in systems)
 
         def resampled_means(rngs: list[np.random.Generator]) -> Tensor:
-            return means(torch.from_numpy(np.stack([multinomial(rng, equal, images) for rng in rngs])))
+            return means(torch.from_numpy(np.stack([times_drawn(rng, images, images) for rng in rngs])))
 
         return torch.cat(resampling.map_tasks(resampled_means, size, _NUMBERS_PER_TASK))
     width = max(size_of(ranked, interpolation) for ranked in systems)
