@@ -104,7 +104,7 @@ def pairs(classes: int, images: int, *, repetitions: int, generator: torch.Gener
             tally(found, ("covers", method), bool(low <= truth <= high), float(high - low))
         gaps = values[:, 0] - values[:, 1]
         normal = math.erfc(float(abs(a - b) / resampling.standard_error(gaps)) / math.sqrt(2))
-        tally(found, ("rejects", "bootstrap-percentile"), resampling.two_sided_p_value(gaps) <= 1 - _LEVEL)
+        tally(found, ("rejects", "bootstrap-percentile"), resampling.two_sided_p_value(gaps)[0] <= 1 - _LEVEL)
         tally(found, ("rejects", "bootstrap-normal"), normal <= 1 - _LEVEL)
     return found
 

@@ -100,22 +100,23 @@ def test_classes_of_two_classifiers(tmp_path):
     assert sorted(points(page)) == values
 
 
-def test_p_values_allow_for_all_comparisons_of_a_table():
-    p_values = {"a": 0.03, "b": math.nan, "c": 0.01, "d": 0.4}
+def test_p_values_allow_for_all_further_comparisons_of_a_table():
+    p_values = {"AP": 0.04, "a": 0.03, "b": math.nan, "c": 0.01, "d": 0.4}
     numbers = dict.fromkeys(("value_a", "value_b", "difference", "low", "high"), 0.0)
     options = ReportOptions(None, ("new", "old"), 0.95, Resampling())
     table, text = difference_parts({name: numbers | {"p_value": p} for name, p in p_values.items()}, options)
     assert table.head[-2:] == ["p-value", "adjusted p"]
-    assert [row[-1] for row in table.rows] == ["0.06", DASH, "0.03", "0.4"]
-    assert text == "The adjusted p-values allow for all 3 comparisons of the table (Holm)."
-    (table,) = difference_parts({"a": numbers | {"p_value": 0.03}, "b": numbers | {"p_value": math.nan}}, options)
+    assert [row[-1] for row in table.rows] == [DASH, "0.06", DASH, "0.03", "0.4"]
+    assert text == "The adjusted p-values allow for all 3 comparisons below AP, which the page is about (Holm)."
+    (table,) = difference_parts({"AP": numbers | {"p_value": 0.03}, "b": numbers | {"p_value": 0.1}}, options)
     assert table.head[-1] == "p-value"
 
 
 def test_queries_of_two_runs(tmp_path):
     new, old = queries(shift=1.5), queries(shift=0.5)
     rows = compared(new, old, tmp_path / "x.md")
-    assert "The adjusted p-values allow for all 20 comparisons of the table (Holm)." in (tmp_path / "x.md").read_text()
+    text = "The adjusted p-values allow for all 19 comparisons below mean AP, which the page is about (Holm)."
+    assert text in (tmp_path / "x.md").read_text()
     sides = [[torch.cat(getattr(x, y)) for y in ("preds", "target", "indexes")] for x in (new, old)]
     for name, function in (("precision", functional.retrieval_precision), ("recall", functional.retrieval_recall)):
         for k in (1, 3, 5, 10):

@@ -468,12 +468,12 @@ def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSet
     ):
         return comparison_from_error(value_a, value_b, 0.0, **options.fields)
     if method == "bootstrap" and pair.groups is None:
-        low, high, error, p = _bootstrap(pair, convention, options)
+        low, high, error, p, least = _bootstrap(pair, convention, options)
         comparison = comparison_from_error(value_a, value_b, error, reason=_reason(hits, error), **options.fields)
         if comparison.p_value == 1:
             return comparison
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
-        return limit_p_value(comparison, len(pair.relevant), "items")
+        return limit_p_value(comparison, len(pair.relevant), "items", least_of_draws=least)
     items: PairedItems | PairedGroups
     if pair.groups is None:
         items = PairedItems(pair, options)
@@ -513,11 +513,11 @@ def _without_groups(pair: RankedPair, groups: Groups, options: InferenceSettings
 
 def _bootstrap(
     pair: RankedPair, convention: Convention, options: InferenceSettings
-) -> tuple[float, float, float, float]:
-    """Return the low and high end, the standard error and the p-value from resamples that both systems share."""
+) -> tuple[float, float, float, float, float]:
+    """Return both ends, the standard error, the p-value and the smallest possible one from shared resamples."""
     relevant, m, n = pair.relevant, int(pair.curves[0].m), len(pair.relevant)
     if min(m, n - m) < 2:
-        return (math.nan,) * 4
+        return (math.nan,) * 5
     split = convention.reads_tie_groups
     systems = [bootstrap.group_items(*system, relevant, split_ties=split) for system in pair.systems]
     indices = torch.arange(n, device=relevant.device)
@@ -530,7 +530,7 @@ def _bootstrap(
     values = bootstrap.replicate_items(gap, strata, n, options.resampling)
     values = values[~torch.isnan(values)]
     low, high = bootstrap.percentile(values, options.confidence_level)
-    return float(low), float(high), float(values.std()), bootstrap.two_sided_p_value(values)
+    return float(low), float(high), float(values.std()), *bootstrap.two_sided_p_value(values)
 
 
 def _reason(hits: int, error: float) -> str:

@@ -353,8 +353,10 @@ def holm_of_defined(p_values: Tensor) -> Tensor:
     return adjusted
 
 
-def limit_p_value(comparison: Comparison, count: int, units: str, interval_note: str = "") -> Comparison:
-    """Raise the p-value to at least the p-value of the two-sided sign test of n units, 2^(1 - n).
+def limit_p_value(
+    comparison: Comparison, count: int, units: str, interval_note: str = "", least_of_draws: float = 0.0
+) -> Comparison:
+    """Raise the p-value to at least the p-value of the two-sided sign test of n units, 2^(1 - n), and name the limit.
 
     If the systems are equally good, each unit favors either system with probability 1/2. So 2^(1 - n) is the
     probability that all n units favor the same system, and resamples of n units contain no further information.
@@ -364,13 +366,17 @@ def limit_p_value(comparison: Comparison, count: int, units: str, interval_note:
         count: n, the number of units that influence the comparison.
         units: name of the units in ``reason``.
         interval_note: note in ``reason`` about the interval; "" for none.
+        least_of_draws: the smallest p-value that the resamples can have; 0 for a p-value of another method.
     """
     least = 2.0 ** (1 - count)
     if math.isnan(comparison.p_value) or comparison.p_value == 1:
         return comparison
-    notes = [f"p is no less than {least:.4g}"] if comparison.p_value < least else []
+    is_raised, of_draws = bool(comparison.p_value < least), ""
+    if not is_raised and comparison.p_value <= least_of_draws:
+        of_draws = f"p is no less than {least_of_draws:.4g} with these draws"
+    notes = [f"p is no less than {least:.4g}"] if is_raised else []
     notes += [f"the interval is {interval_note}"] if interval_note else []
-    reasons = [comparison.reason, f"{count} {units}: {', and '.join(notes)}" if notes else ""]
+    reasons = [comparison.reason, of_draws, f"{count} {units}: {', and '.join(notes)}" if notes else ""]
     return replace(comparison, p_value=comparison.p_value.clamp(min=least), reason="; ".join(filter(None, reasons)))
 
 

@@ -412,11 +412,14 @@ def standard_error(values: Tensor) -> Tensor:
     return values.std() if len(values) > 1 else values.new_full((), torch.nan)
 
 
-def two_sided_p_value(gaps: Tensor) -> float:
-    """Return the p-value of no difference: twice the share of replicates on the rarer side of 0, (b + 1) / (B + 1)."""
+def two_sided_p_value(gaps: Tensor) -> tuple[float, float]:
+    """Return the p-value of no difference and the smallest possible one.
+
+    The p-value is twice the share of replicates on the rarer side of 0, (b + 1) / (B + 1).
+    """
     gaps = gaps[~torch.isnan(gaps)]
     beyond = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
-    return min(1.0, 2 * (beyond + 1) / (len(gaps) + 1))
+    return min(1.0, 2 * (beyond + 1) / (len(gaps) + 1)), 2 / (len(gaps) + 1)
 
 
 def percentile(values: Tensor, confidence_level: float) -> Ends:

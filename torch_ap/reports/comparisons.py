@@ -148,19 +148,23 @@ def thresholds_text(thresholds: Sequence[Tensor], options: ReportOptions) -> str
 
 
 def difference_parts(rows: Mapping[str, Numbers], options: ReportOptions) -> list[Part]:
-    """Return a table of comparisons by name; several p-values are followed by adjusted ones, with a sentence."""
+    """Return a table of comparisons by name, of which the first is the one that the page is about.
+
+    Several further p-values are followed by adjusted ones, with a sentence.
+    """
     level = options.level
     head = ["number", *options.systems[:2], "difference", f"{level} low", f"{level} high", "p-value"]
     cells: list[list[Cell]] = [
         [name, *(x[key] for key in ("value_a", "value_b", "difference", "low", "high")), _p_cell(x["p_value"])]
         for name, x in rows.items()
     ]
-    adjusted = holm_of_defined(torch.tensor([x["p_value"] for x in rows.values()], dtype=torch.float64)).tolist()
+    first, *further = rows
+    adjusted = holm_of_defined(torch.tensor([rows[x]["p_value"] for x in further], dtype=torch.float64)).tolist()
     count = sum(not math.isnan(p) for p in adjusted)
     if count > 1:
         head.append("adjusted p")
-        cells = [[*row, _p_cell(p)] for row, p in zip(cells, adjusted, strict=True)]
-    text = f"The adjusted p-values allow for all {count} comparisons of the table (Holm)."
+        cells = [[*row, _p_cell(p)] for row, p in zip(cells, [NAN, *adjusted], strict=True)]
+    text = f"The adjusted p-values allow for all {count} comparisons below {first}, which the page is about (Holm)."
     return [Table(head, cells, dict.fromkeys(head[3:6], "+.3f")), *([text] if count > 1 else [])]
 
 

@@ -85,7 +85,7 @@ def compare_images(
         else:
             replicates = torch.stack(list(values), 1)
     count = images_of_mean(systems)
-    return limit_p_value(_compare((a, b), replicates, confidence_level, method), count, "images", narrow_note(count))
+    return _compare((a, b), replicates, count, narrow_note(count), confidence_level, method)
 
 
 def compare_in_groups(
@@ -206,9 +206,8 @@ def compare_lists(
     counts, comparisons = _count_images_of_pairs(systems, places), {}
     for k, name in enumerate(lists):
         columns = None if replicates is None or images[k] < 2 else replicates[:, :, k]
-        comparison = _compare((a[k], b[k]), columns, confidence_level, method, df=images[k] - 1)
         note = "" if method == "bootstrap-normal" else narrow_note(counts[k])  # "bootstrap-normal" has Student's t
-        comparisons[name] = limit_p_value(comparison, counts[k], "images", note)
+        comparisons[name] = _compare((a[k], b[k]), columns, counts[k], note, confidence_level, method, images[k] - 1)
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
     return group_comparison(comparisons, **settings).to(device)
 
@@ -241,8 +240,7 @@ def compare_numbers(
     comparisons = []
     for place, values in enumerate(zip(a, b, strict=True)):
         each = None if replicates is None or math.isnan(values[0]) else replicates[:, :, place]
-        comparison = _compare(values, each, confidence_level, "bootstrap-normal")
-        comparisons.append(limit_p_value(comparison, count, "images", narrow_note(count)))
+        comparisons.append(_compare(values, each, count, narrow_note(count), confidence_level, "bootstrap-normal"))
     return comparisons
 
 
@@ -257,9 +255,18 @@ def _count_images_of_pairs(systems: tuple[ResampledRankings, ResampledRankings],
 
 
 def _compare(
-    values: tuple[float, float], replicates: Tensor | None, confidence_level: float, method: str, df: float = math.inf
+    values: tuple[float, float],
+    replicates: Tensor | None,
+    count: int,
+    note: str,
+    confidence_level: float,
+    method: str,
+    df: float = math.inf,
 ) -> Comparison:
-    """Compare two values by their (B, 2) replicates; None if the replicates are undefined."""
+    """Compare two values by their (B, 2) replicates; None if the replicates are undefined.
+
+    ``count`` images influence the values, which limits the p-value; ``note`` is on the interval.
+    """
     a, b = values
     b = a if abs(a - b) < SAME_VALUE else b
     settings: dict[str, Any] = {"confidence_level": confidence_level, "method": method, "design": "iid"}
@@ -270,10 +277,12 @@ def _compare(
     error = float(resampling.standard_error(gaps))
     reason = "fewer than two resamples have anything to find" if math.isnan(error) else ""
     comparison = comparison_from_error(a, b, error, reason=reason, df=df, **settings)
-    if method == "bootstrap-normal" or not comparison.standard_error > 0:  # 0 where rounding explains it
-        return comparison
-    low, high = resampling.percentile(gaps, confidence_level)
-    return replace(comparison, low=low, high=high, p_value=number(resampling.two_sided_p_value(gaps)))
+    least = 0.0
+    if method != "bootstrap-normal" and comparison.standard_error > 0:  # 0 where rounding explains it
+        low, high = resampling.percentile(gaps, confidence_level)
+        p, least = resampling.two_sided_p_value(gaps)
+        comparison = replace(comparison, low=low, high=high, p_value=number(p))
+    return limit_p_value(comparison, count, "images", note, least)
 
 
 def _gaps(values: Tensor) -> Tensor:
