@@ -156,7 +156,7 @@ def content_of(metric: Any, options: ReportOptions) -> Content:
             **count_of_groups(groups),
             "ground truths": int(sum(float(x.m) for x in curves)),
             "detections": len(columns["detection_scores"]),
-            "classes": len(curves),
+            "classes with ground truths": sum(int(x.m) > 0 for x in curves),
         },
         warnings=[
             *cautions.few_positives({x.name: int(x.m) for x in curves}, ("class", "classes"), "ground truths"),
