@@ -49,12 +49,12 @@ def band(
 
 def sections(options: Options) -> list[Section]:
     cases = [(*case, random_m) for random_m in (True, False) for case in _CASES]
-    return [Section(tasks_of(band, cases, options.resampled // 2, 50), lambda found: _lines(found, options))]
+    return [Section(tasks_of(band, cases, options.resampled, 50), lambda found: _lines(found, options))]
 
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
-        f"\n## Band of precision, `precision_band`: {options.resampled // 2} repetitions of each of {len(_CASES)} "
+        f"\n## Band of precision, `precision_band`: {options.resampled} repetitions of each of {len(_CASES)} "
         "configurations\n",
         f"(n, m) = (300, 30) or (3000, 245), d' of 1 or 2; {_REPLICATES} replicates. Interpolation takes "
         "maxima, so that at the ends of the curve the precision of a sample is above the limit: at recall 0 it is the "

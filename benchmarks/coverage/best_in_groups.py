@@ -72,7 +72,7 @@ def _tally(found: Tally, select: Callable[..., BestSystem], truths: Tensor, ids:
 
 
 def sections(options: Options) -> list[Section]:
-    many = options.repetitions // 5
+    many = options.repetitions
     parts: list[tuple[Callable[..., Tally], Any, str, str]] = [
         (items, _CASES, "items in groups, `best_of(groups=)`", "items"),
         (queries, _TOPICS, "queries in topics, `best_of_per_query(groups=)`", "queries"),

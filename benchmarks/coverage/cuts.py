@@ -70,13 +70,13 @@ def covered(classes: int, images: int, wanted: str, *, repetitions: int, generat
 
 def sections(options: Options) -> list[Section]:
     cases = [(*size, wanted) for wanted in _WANTED for size in _SIZES]
-    return [Section(tasks_of(covered, cases, options.resampled // 2, 25), lambda found: _lines(found, options))]
+    return [Section(tasks_of(covered, cases, options.resampled, 25), lambda found: _lines(found, options))]
 
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     sizes = ", ".join(f"{classes} classes on {images} images" for classes, images in _SIZES)
     out = [
-        f"\n## Operating points of a detector, `operating_points`, at 95%: {options.resampled // 2} repetitions of "
+        f"\n## Operating points of a detector, `operating_points`, at 95%: {options.resampled} repetitions of "
         f"{sizes}\n",
         "Detectors and images as in the section above. The truth is the result of the threshold of each class on "
         f"{_LIMIT} images. The threshold is chosen on the same images as the interval, or is the best one of the "

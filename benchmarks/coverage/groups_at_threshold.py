@@ -111,7 +111,7 @@ def sections(options: Options) -> list[Section]:
     pairs = [(*sizes, correlation) for sizes, correlation in itertools.product(_COMPARED, (0.0, 0.8))]
     return [
         Section(tasks_of(covered, cases, options.repetitions, 100), _lines),
-        Section(tasks_of(decisions, pairs, options.repetitions // 2, 250), _lines_of_decisions),
+        Section(tasks_of(decisions, pairs, options.repetitions, 250), _lines_of_decisions),
     ]
 
 

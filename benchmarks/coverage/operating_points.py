@@ -90,7 +90,7 @@ def differences(
 def sections(options: Options) -> list[Section]:
     cases = [(*case, wanted) for wanted in _WANTED for case in _CASES]
     return [
-        Section(tasks_of(chosen, cases, options.resampled // 2, 50), lambda found: _lines(found, options)),
+        Section(tasks_of(chosen, cases, options.resampled, 50), lambda found: _lines(found, options)),
         Section(tasks_of(differences, _PAIRS, options.repetitions, 500), _lines_of_differences),
     ]
 
@@ -114,7 +114,7 @@ def _lines_of_differences(found: dict[tuple[Any, ...], Tally]) -> list[str]:
 
 def _lines(found: dict[tuple[Any, ...], Tally], options: Options) -> list[str]:
     out = [
-        f"\n## Operating points, `Curve.operating_point`, at 95%: {options.resampled // 2} repetitions of each of "
+        f"\n## Operating points, `Curve.operating_point`, at 95%: {options.resampled} repetitions of each of "
         f"{len(_CASES)} configurations\n",
         "The threshold is chosen on the same items. The truth is its result in the population. m random; (n, "
         f"pi, d') = {', '.join(f'({n}, {share}, {distance:g})' for n, share, distance in _CASES)}; {_REPLICATES} "
