@@ -44,14 +44,19 @@ def items(groups: int, size: int, sizes: str, systems: str, *, repetitions: int,
     return found
 
 
+def values_in_topics(means: Tensor, topics: int, size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return the (S, Q) values of systems with these means, and the topic of each query."""
+    ids = torch.arange(topics).repeat_interleave(size)
+    shared, own = (torch.rand(x, topics, generator=generator) - 0.5 for x in (1, len(means)))
+    noise = torch.rand(len(means), topics * size, generator=generator) - 0.5
+    return means[:, None] + (0.4 * shared + 0.2 * own)[:, ids] + 0.3 * noise, ids  # inside [0, 1]
+
+
 def queries(topics: int, size: int, systems: str, *, repetitions: int, generator: torch.Generator) -> Tally:
     """Compare with the means of values whose topics have effects on all systems and on each."""
     means, found = torch.tensor(_SYSTEMS[systems], dtype=torch.float64) / 4 + 0.175, Tally()
-    ids = torch.arange(topics).repeat_interleave(size)
     for _ in range(repetitions):
-        shared, own = (torch.rand(x, topics, generator=generator) - 0.5 for x in (1, len(means)))
-        noise = torch.rand(len(means), topics * size, generator=generator) - 0.5
-        values = means[:, None] + (0.4 * shared + 0.2 * own)[:, ids] + 0.3 * noise  # inside [0, 1]
+        values, ids = values_in_topics(means, topics, size, generator)
         _tally(found, functools.partial(best_of_per_query, values), means, ids)
     return found
 

@@ -20,14 +20,6 @@ _LEVEL, _REPLICATES, _SETS = 0.95, 200, 2000  # sets of images whose mean cost i
 _BACKGROUND = 0.1
 
 
-def scenes_of(classes: int, images: int, together: int, generator: torch.Generator) -> Scenes:
-    """Return images of which groups of ``together`` are equally hard."""
-    scenes = Scenes(images, classes, generator)
-    if together > 1:
-        scenes.hard = torch.rand(images // together, generator=generator).repeat_interleave(together)
-    return scenes
-
-
 def outcomes(scenes: Scenes) -> Outcomes:
     """Return the outcomes of a detector at an IoU of 0.5."""
     return outcomes_of(scenes.detected()._matches_at(0.5), _BACKGROUND)
@@ -38,7 +30,7 @@ def truths(classes: int, images: int, together: int) -> Tensor:
     """Return the mean cost of each kind over many sets of as many images, (8,)."""
     generator, rows = torch.Generator().manual_seed(0), []
     for _ in range(_SETS):
-        one = outcomes(scenes_of(classes, images, together, generator))
+        one = outcomes(Scenes(images, classes, generator, together))
         ranked = Fixes(one).rankings()
         rows.append(error_costs(ranked, ranked.unit_weights, one.at.interpolation)[0])
     return torch.stack(rows).mean(0)
@@ -49,7 +41,7 @@ def covered(classes: int, images: int, together: int, *, repetitions: int, gener
     found, truth = Tally(), truths(classes, images, together).tolist()
     groups = Groups.from_ids(torch.arange(images) // together) if together > 1 else None
     for _ in range(repetitions):
-        scenes = scenes_of(classes, images, together, generator)
+        scenes = Scenes(images, classes, generator, together)
         resampling = Resampling(_REPLICATES, generator)
         (interval, _), differences, _ = cost_intervals(
             [outcomes(scenes), outcomes(scenes)], confidence_level=_LEVEL, resampling=resampling, groups=groups
