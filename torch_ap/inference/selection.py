@@ -293,7 +293,7 @@ def best_of(
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
             items. Errors are those of :mod:`torch_ap.inference.groups`, with K - 1 degrees of freedom. Requires
             ``design="iid"``. With fewer than 20 groups with hits, a warning is raised: with 10 groups the interval of
-            the best of five equal systems covers .894, with 20 to 200 groups .928 to .957.
+            the best of five equal systems covers .897, with 20 to 200 groups .923 to .954.
         reference: index or name of the system with which the p-values compare the others, such as the model in use;
             None for the p-values of all pairs.
         correction: adjustment of the p-values for their number: "holm", or "max-t" for the distribution of the largest
