@@ -17,6 +17,7 @@ from torch_ap.inference.resampling import Resampling
 
 _NOMINAL, _REPLICATES = (0.05, 0.01, 0.001), 199
 _QUERIES = [(queries, k) for queries in (3, 10, 30, 100, 300) for k in (None, 10)]
+_SINGLE = [(1, None), (1, 10)]  # one ranking
 _DOCUMENTS, _MOST_RELEVANT = 100, 7
 
 
@@ -65,7 +66,7 @@ def sections(options: Options) -> list[Section]:
     many = options.repetitions
     return [
         Section(tasks_of(laws_of_map, _QUERIES, 10 * many, 10_000), lambda found: _laws(found, 10 * many)),
-        Section(tasks_of(tests_of_map, _QUERIES, many, 500), lambda found: _tests(found, many)),
+        Section(tasks_of(tests_of_map, [*_SINGLE, *_QUERIES], many, 500), lambda found: _tests(found, many)),
     ]
 
 

@@ -22,6 +22,8 @@ _SIZES = (
 # standard deviations of the effects of a group on scores and on the logit of its share of hits, and the mean logit
 _EFFECTS = ((0.5, 1.0, -2.0), (1.0, 1.0, -1.0))
 _METHODS = ("independent items", "jackknife", "influence")
+_LABELS, _RARE = 20, (0.5, 1.0, -3.5)  # labels of an average, and the effects on each
+_AVERAGES = ((10, 100), (50, 20), (200, 5), (700, 1), (2000, 1))  # groups, and items of each
 _CORRELATIONS = (0.0, 0.8)  # of the two systems' effects of a group
 
 
@@ -73,6 +75,22 @@ def intervals(groups: int, size: int, sizes: str, effects: Any, *, repetitions: 
     return found
 
 
+def averages(groups: int, size: int, *, repetitions: int, generator: Any) -> Tally:
+    """Return how often the interval of a macro average over labels contains the AP of the population of each."""
+    truth, found = population(size, "equal", _RARE), Tally()
+    for _ in range(repetitions):
+        each = [sample(groups, size, "equal", _RARE, (1.5,), 0.0, generator) for _ in range(_LABELS)]
+        preds, target = torch.stack([x[0][0] for x in each], 1), torch.stack([x[1] for x in each], 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            interval = average_precision_interval(preds, target, average="macro", groups=each[0][2])
+        tally(found, ("exists",), not interval.low.isnan())
+        if not interval.low.isnan():
+            tally(found, ("covers",), interval.low <= truth <= interval.high, float(interval.high - interval.low))
+            tally(found, ("hits",), True, float(target.sum()) / _LABELS)
+    return found
+
+
 def comparisons(groups: int, size: int, sizes: str, correlation: float, *, repetitions: int, generator: Any) -> Tally:
     """Return how often each test rejects for two equally good systems."""
     found = Tally()
@@ -96,7 +114,24 @@ def sections(options: Options) -> list[Section]:
     return [
         Section(tasks_of(intervals, one, quick, 250), _interval_lines),
         Section(tasks_of(comparisons, two, quick, 250), _comparison_lines),
+        Section(tasks_of(averages, _AVERAGES, quick, 100), _average_lines),
     ]
+
+
+def _average_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
+    shares = [tallies[key,] for tallies in found.values() for key in ("exists", "covers")]
+    out = [
+        "\n## Macro average over labels of items in groups: coverage of 95%\n",
+        f"{_LABELS} labels with the effects of the section on AP in groups, the AP of each independent of the others; "
+        "the default method. Some samples have no interval, such as those in which a label has one hit. "
+        f"{max(x.trials for x in shares)} repetitions, s.e. up to {report.largest_error(shares)}.\n",
+    ]
+    out += report.head("groups", "items of each", "hits per label", "intervals", "covers", "mean width")
+    for (groups, size), tallies in found.items():
+        covers, hits = tallies["covers",], tallies["hits",]
+        cells = (str(groups), str(size), f"{hits.width / hits.trials:.0f}", f"{tallies['exists',].value:.3f}")
+        out.append(report.row(*cells, f"{covers.value:.3f}", report.width([covers])))
+    return out
 
 
 def _interval_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
