@@ -1,6 +1,7 @@
 """Intervals of every kind under every tie rule, against resamples and deletions computed from the definitions."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -14,6 +15,7 @@ from tests.support.oracles_inference import average_precision_by_definition
 from tests.support.tolerances import FEW_TERMS, REORDERED, SINGLE
 from torch_ap import (
     BinaryAveragePrecision,
+    Convention,
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
     RetrievalAUROC,
@@ -25,9 +27,10 @@ from torch_ap import (
     RetrievalRecall,
 )
 from torch_ap.core.measures.convention import TIES
-from torch_ap.core.ranking import builders, hit_curve
+from torch_ap.core.ranking import builders
 from torch_ap.inference import (
     average_precision_at_k_interval,
+    average_precision_interval,
     mean_interval,
     precision_at_k_interval,
     recall_at_k_interval,
@@ -339,14 +342,10 @@ TOP = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:`top_k`. .* hits in the top")
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
-@pytest.mark.parametrize("measure", TOP)
-def test_intervals_of_the_top_k(measure, tied):
-    scores, target = (x[:, 0] for x in items(30, 1, tied, seed=7))
-    k, curve = 8, builders.from_scores(scores, target)
-    drawn = WeightedItems.from_curve(hit_curve.top(curve, 30))
-    ends = [[], []]
+def drawn_ends(scores, target, share, measure):
+    """Return both ends of the interval of a measure of the top share, with each draw's weights placed by hand."""
+    ends, tied = [[], []], len(set(scores.tolist())) < len(scores)
+    drawn = WeightedItems.from_curve(builders.from_scores(scores, target))
     for rng in resampling.generators(Resampling().seed(), range(B)):
         weights, (miss_on_top, hit_below, hit_on_top) = drawn.draw(rng)
         size = drawn.entries
@@ -359,14 +358,44 @@ def test_intervals_of_the_top_k(measure, tied):
         low = [(0.0, miss_on_top), *groups[1:-2], groups[-2], (hit_below, 0.0)]
         high = [(hit_on_top, 0.0), *groups[1:]]
         for values, rows in zip(ends, (low, high), strict=True):
-            values.append(top_of_groups(*zip(*rows, strict=True), k / 30, measure))
+            values.append(top_of_groups(*zip(*rows, strict=True), share, measure))
+    return np.quantile(ends[0], 0.025), np.quantile(ends[1], 0.975)
+
+
+@pytest.mark.filterwarnings("ignore:`top_k`. .* hits in the top")
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+@pytest.mark.parametrize("measure", TOP)
+def test_intervals_of_the_top_k(measure, tied):
+    scores, target = (x[:, 0] for x in items(30, 1, tied, seed=7))
+    k = 8
     lists = scores.tolist(), target.tolist()
     levels = sorted(set(lists[0]), reverse=True)
     counts = [[sum(y == flag and s == x for s, y in zip(*lists, strict=True)) for x in levels] for flag in (1, 0)]
     estimate = top_of_groups(*counts, k / 30, measure)
     found = TOP[measure](scores, target, k, n_resamples=B)
     assert float(found.estimate) == pytest.approx(estimate, abs=REORDERED)
-    wanted = np.quantile(ends[0], 0.025), np.quantile(ends[1], 0.975)
+    wanted = drawn_ends(scores, target, k / 30, measure)
     assert (float(found.low), float(found.high)) == pytest.approx(
         (min(wanted[0], estimate), max(wanted[1], estimate)), abs=REORDERED
     )
+
+
+@pytest.mark.filterwarnings("ignore:`top_k`. .* hits in the top")
+@pytest.mark.parametrize(("ties", "tied"), TIES_AND_TIED)
+@pytest.mark.parametrize("top_k", [8, None])
+def test_dirichlet_weights_of_one_item_are_no_ties(top_k, ties, tied):
+    scores, target = (x[:, 0] for x in items(30, 1, tied, seed=7))
+    wanted = drawn_ends(scores, target, (top_k or 30) / 30, "min" if top_k else "relevant")
+    metric = BinaryAveragePrecision(ties=ties, top_k=top_k)
+    metric.update(scores, target)
+    found = [metric.confidence_interval(method="dirichlet", n_resamples=B)]
+    if top_k is None:
+        options = {"method": "dirichlet", "convention": Convention(ties=ties), "n_resamples": B}
+        found.append(average_precision_interval(scores, target, **options))
+        labels = MultilabelAveragePrecision(2, average="none", ties=ties)
+        labels.update(torch.stack([-scores, scores], 1), torch.stack([target, target], 1))
+        both = labels.confidence_interval(method="dirichlet", n_resamples=B)
+        found.append(replace(both, low=both.low[1], estimate=both.estimate[1], high=both.high[1]))
+    for interval in found:
+        assert (float(interval.low), float(interval.high)) == pytest.approx(wanted, abs=SINGLE)
+        assert interval.low < interval.estimate < interval.high

@@ -414,6 +414,7 @@ def _dirichlet_intervals(
     if validated is not None and validated.weights is not None and not bool((validated.weights > 0).all()):
         raise_invalid("sampling_weights", "must be above 0", float(validated.weights.min()))
     estimate = settings.each(curve)
+    convention = replace(settings.convention, ties="grouped")  # the weight of one item is no group of tied items
     low, high = torch.full((2, len(estimate)), torch.nan, dtype=torch.float64)
     reasons = {}
     for column, ranking in enumerate(hit_curve.split(curve)):
@@ -424,7 +425,7 @@ def _dirichlet_intervals(
             reasons[f"ranking {column}"] = f"no {'misses' if m else 'hits'}: the ends are NaN"
             continue
         items = _weighted_items(settings, ranking, validated, column)
-        measure = partial(_ap_at_prevalence, settings.convention, fixed)
+        measure = partial(_ap_at_prevalence, convention, fixed)
         ends = dirichlet.replicate_ends(items, measure, options.confidence_level, options.resampling)
         low[column], high[column] = ends
         if settings.prevalence is not None or curve.weighted:
