@@ -157,6 +157,33 @@ def test_many_groups_are_linearized():
 
 
 @pytest.mark.parametrize("average", ["macro", "weighted"])
+def test_many_groups_of_an_average_are_pooled_at_random(average, monkeypatch):
+    monkeypatch.setattr(groups, "MAX_JACKKNIFE", 12)
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 40, (400,), generator=generator) * 7 - 100
+    preds = torch.randint(0, 30, (400, 3), generator=generator).double()
+    target = (torch.rand(400, 3, generator=generator) < 0.3).long()
+    pools = Groups.from_ids(ids).pooled()
+    pool_of = dict(zip(ids.tolist(), pools.ids.tolist(), strict=True))
+    assert [pool_of[x] for x in ids.tolist()] == pools.ids.tolist()  # groups are not divided
+    assert sorted({list(pool_of.values()).count(x) for x in range(12)}) == [3, 4]
+    assert pools.ids.tolist() != (torch.unique(ids, return_inverse=True)[1] % 12).tolist()
+    found = average_precision_interval(preds, target, average=average, groups=ids)
+    assert found == average_precision_interval(preds, target, average=average, groups=pools.ids)
+    assert (found.method, found.bias is None) == ("jackknife", False)
+    order = torch.randperm(400, generator=generator)
+    shuffled = average_precision_interval(preds[order], target[order], average=average, groups=ids[order])
+    assert shuffled.low == pytest.approx(float(found.low), abs=1e-12)  # sums in another order
+    assert average_precision_interval(preds[:, 0], target[:, 0], groups=ids).method == "influence"
+    metrics = [MultilabelAveragePrecision(3, average=average) for _ in range(2)]
+    metrics[0].update(preds, target, groups=ids)
+    for rows in order.split(70):
+        metrics[1].update(preds[rows], target[rows], groups=ids[rows])
+    for metric in metrics:
+        assert metric.confidence_interval().low == pytest.approx(float(found.low), abs=1e-12)  # as above
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted"])
 def test_average_of_classes_and_labels(average):
     generator = torch.Generator().manual_seed(7)
     classes, ids = torch.randint(0, 3, (90,), generator=generator), torch.randint(0, 15, (90,), generator=generator)

@@ -20,6 +20,7 @@ from torch_ap.inference import (
     average_precision_at_k_interval,
     chance_test_of_queries,
     compare_rankings_at_k,
+    groups,
     groups_at_k,
     precision_at_k_interval,
     recall_at_k_interval,
@@ -125,12 +126,14 @@ def test_reasons_and_warnings_belong_to_the_result(recwarn):
         recall_at_k_interval(scores, ids % 2, 60, groups=ids[:5])
 
 
-def test_many_groups_are_combined(monkeypatch):
+def test_many_groups_are_pooled(monkeypatch):
     scores, target = ranked(200, 0.3)
     ids = torch.arange(200) // 5
-    monkeypatch.setattr(groups_at_k, "MAX_JACKKNIFE", 15)
+    monkeypatch.setattr(groups, "MAX_JACKKNIFE", 15)
     found = average_precision_at_k_interval(scores, target, 60, groups=ids)
-    assert found == average_precision_at_k_interval(scores, target, 60, groups=ids % 15)
+    pools = Groups.from_ids(ids).pooled()
+    assert pools.count == 15
+    assert found == average_precision_at_k_interval(scores, target, 60, groups=pools.ids)
 
 
 def test_edge_cases():

@@ -116,7 +116,8 @@ def average_precision_interval(
 
     With ``groups``, items of a group may depend on each other, and the groups were drawn independently. SE and degrees
     of freedom then are those of :mod:`torch_ap.inference.groups`, by default the delete-one-group jackknife up to 500
-    groups, and the influence functions summed per group beyond. For 10 to 200 groups of equal and of geometric sizes,
+    groups. Beyond, averages use the jackknife of 500 random pools of groups, and single rankings the influence
+    functions summed per group. For 10 to 200 groups of equal and of geometric sizes,
     with random effects on scores and on the share of hits, the jackknife covered .939 to .961 at 95%, the influence
     functions .901 to .948, and intervals of independent items .396 to .925.
 
@@ -137,8 +138,8 @@ def average_precision_interval(
         target: (N,) values 0 and 1; for (N, C) scores (N,) class ids or (N, C) values 0 and 1.
         confidence_level: nominal coverage, in (0, 1).
         method: as above; None for "dirichlet" with ``prevalence`` or ``sampling_weights``, for "jackknife" if
-            ``average`` is "macro" or "weighted", otherwise for "influence". With ``groups`` "jackknife", the default up
-            to 500 groups, or "influence", the default beyond.
+            ``average`` is "macro" or "weighted", otherwise for "influence". With ``groups`` "jackknife", the default of
+            averages and up to 500 groups, or "influence", the default of single rankings beyond.
         design: "iid" or "stratified".
         groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
             items. Requires ``design="iid"``. With fewer than 10 groups with hits, a warning is raised.

@@ -36,7 +36,7 @@ from torch_ap.inference.average_precision_at_k import few_hits_reason
 from torch_ap.inference.comparison import PairedGroups, RankedPair, logit_test, ranks_of_hits, swapped_on_cpu
 from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.groups import Groups
-from torch_ap.inference.groups_at_k import combined_groups, effective_count_in_top, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import effective_count_in_top, values_without_groups_at_k
 from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, number
 from torch_ap.inference.resampling import Resampling, group_items
 
@@ -185,7 +185,7 @@ def compare_pair_at_k(pair: RankedPair, options: TopSettings) -> Comparison:
     share = options.k / len(pair.relevant)
     first, second = (float(options.values(curve, share)) for curve in pair.curves)
     if pair.groups is not None:
-        return _compare_in_groups((first, second), pair, combined_groups(pair.groups), options)
+        return _compare_in_groups((first, second), pair, Groups.from_ids(pair.groups).pooled(), options)
     items = SharedItems.from_items(pair.curves, pair.scores, pair.relevant, options.k)
     if items.are_alike:
         reason = "no item distinguishes the systems: p = 1 by definition"

@@ -26,7 +26,7 @@ from torch_ap.inference.comparison import PairedGroups, logit_test
 from torch_ap.inference.comparison_at_k import Mover, SharedItems
 from torch_ap.inference.dirichlet import WeightedItems, replicate_ends
 from torch_ap.inference.edge_cases import resolve_edge_cases
-from torch_ap.inference.groups_at_k import combined_groups, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import values_without_groups_at_k
 from torch_ap.inference.record import Comparison, Interval, comparison_from_error, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 
@@ -117,7 +117,7 @@ def _grouped_interval(
     """Return the interval of a measure of items in groups by the jackknife."""
     options = InferenceSettings(confidence_level, "jackknife")
     scores, relevant = preds.detach().flatten(), target.flatten() == 1
-    curve, groups = builders.from_scores(scores, relevant), combined_groups(ids)
+    curve, groups = builders.from_scores(scores, relevant), grouped.Groups.from_ids(ids).pooled()
     hits = groups.hits(relevant)
     df = hits.new_tensor([groups.effective_count(hits)]) - 1
     value = measure(curve)
@@ -328,7 +328,7 @@ def _compare_in_groups(
     settings: dict[str, Any],
 ) -> Comparison:
     """Return the comparison by the values without each group."""
-    groups = combined_groups(ids)
+    groups = grouped.Groups.from_ids(ids).pooled()
     systems = zip(curves, scores, strict=True)
     without = [_without_each_group(*x, relevant, groups, measure) for x in systems]
     pair = PairedGroups(without, groups, relevant)

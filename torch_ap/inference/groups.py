@@ -26,8 +26,10 @@ estimated error is too small in samples whose AP is too large. The test of two s
 measures at rank k, normalized AP and gain, confidence sequences, chance tests, the best of several systems and
 detectors have K - 1 degrees of freedom, without it.
 
-The values AP_(-g) take one sort of all items, then a cumulative sum per group over the hits. Above ``MAX_JACKKNIFE``
-groups, the linearized form replaces them: with c_i the contribution of item i to AP by influence functions,
+The values AP_(-g) take one sort of all items, then a cumulative sum per group over the hits. More than
+``MAX_JACKKNIFE`` groups are pooled at random to this number of groups for averages, whose bias the jackknife corrects,
+and for measures at rank k: pools of independent groups are independent, too. For the AP of a ranking, the linearized
+form replaces the values: with c_i the contribution of item i to AP by influence functions,
 
 .. math::
     AP_{(-g)} \approx AP - \frac{G}{G - 1} \sum_{i \in g} c_i
@@ -75,7 +77,7 @@ from torch_ap.inference import influence
 from torch_ap.inference.record import student_quantile
 
 METHODS = ("jackknife", "influence")  # of intervals with groups
-DEFAULT = ""  # "jackknife" up to MAX_JACKKNIFE groups, else "influence"
+DEFAULT = ""  # "jackknife" up to MAX_JACKKNIFE groups or pools, else "influence"
 NO_SPREAD = "fewer than two groups, or one with most hits, misses or top items, so the spread is unknown"
 GROUPS_REASON = "the interval takes items as independent, but the items are in groups"
 MAX_JACKKNIFE = 500  # groups; beyond, the linearized form covers as well and takes one pass
@@ -130,6 +132,16 @@ class Groups:
     def effective_count(self, hits: Tensor) -> float:
         """Return K = min(G, G_+, G_-) for (G,) numbers of hits."""
         return min(float(self.count), effective_number(hits), effective_number(self.sizes - hits))
+
+    def pooled(self) -> "Groups":
+        """Return these groups, pooled at random to ``MAX_JACKKNIFE`` if they are more.
+
+        The pool of a group depends on the rank of its id only, not on the order of the items.
+        """
+        if self.count <= MAX_JACKKNIFE:
+            return self
+        pools = torch.randperm(self.count, generator=torch.Generator().manual_seed(0)) % MAX_JACKKNIFE
+        return Groups(pools.to(self.ids.device)[self.ids], MAX_JACKKNIFE)
 
 
 def validate_groups(groups: SampleIds, items: torch.Size, device: torch.device, unit: str = "item") -> Tensor | None:
@@ -370,10 +382,11 @@ def values_without_groups(
         method: see :func:`resolve_method`.
         methods: the allowed methods.
     """
-    whole, columns = rankings_in_groups(settings, curve, validated)
+    is_mean = settings.averages and settings.average != "micro"
+    whole, columns = rankings_in_groups(settings, curve, validated, pools=is_mean and method == DEFAULT)
     method = resolve_method(method, whole, methods)
     hits = torch.stack([groups.hits(relevant) for _, _, relevant, groups in columns])
-    if not settings.averages or settings.average == "micro":
+    if not is_mean:
         values = torch.stack([without_each_group(*column, method) for column in columns])
         effective = hits.new_tensor([column[-1].effective_count(x) for column, x in zip(columns, hits, strict=True)])
         return ValuesWithoutGroups(values, effective, method, (hits > 0).sum(1))
@@ -394,7 +407,7 @@ def values_without_groups(
 
 
 def rankings_in_groups(
-    settings: APSettings, curve: HitCurve, validated: Batch
+    settings: APSettings, curve: HitCurve, validated: Batch, *, pools: bool = False
 ) -> tuple[Groups, list[tuple[HitCurve, Tensor, Tensor, Groups]]]:
     """Return the groups of all items, and the curve, scores, relevance and groups of each ranking.
 
@@ -402,12 +415,14 @@ def rankings_in_groups(
         settings: settings of the average precision.
         curve: the rankings.
         validated: the items, with groups.
+        pools: whether many groups are pooled, see :meth:`Groups.pooled`.
     """
     batch = settings.rankings(validated)
     assert batch.groups is not None
     is_counted = counted_items(batch.target)
     is_counted = is_counted if is_counted.ndim == 1 else is_counted.any(1)
     whole = Groups.from_ids(batch.groups if not settings.inputs.ignoring else batch.groups[is_counted])
+    whole = whole.pooled() if pools else whole
     if settings.inputs.ignoring:  # the ids of ignored items are not used
         ids = torch.zeros_like(batch.groups)
         ids[is_counted] = whole.ids

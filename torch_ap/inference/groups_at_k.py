@@ -4,7 +4,7 @@ Without group g, the ranking of the n - n_g other items is cut at the share k / 
 :mod:`torch_ap.core.measures.top_share`. The delete-one-group jackknife of :mod:`torch_ap.inference.groups` gives the
 standard error. The interval is on the logit scale, with Student's t. Its degrees of freedom are min(G, G_+, G_-, G_k)
 - 1, with G_k the effective number of groups of the items in the top k: a group that fills the top k has no spread. More
-than ``MAX_JACKKNIFE`` groups are combined to this number of groups, which are independent, too.
+than 500 groups are pooled to this number of groups.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from torch_ap.core.ranking import hit_curve, order
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import record
 from torch_ap.inference.edge_cases import resolve_edge_cases
-from torch_ap.inference.groups import MAX_JACKKNIFE, Groups, effective_number, few_groups_reason, standard_error
+from torch_ap.inference.groups import Groups, effective_number, few_groups_reason, standard_error
 from torch_ap.inference.record import Interval, first_interval
 from torch_ap.inference.resampling import curve_from_counts, group_items
 
@@ -84,7 +84,7 @@ def grouped_interval_at_k(
         confidence_level: nominal coverage.
         name: name of the measure in reasons.
     """
-    groups = combined_groups(ids)
+    groups = Groups.from_ids(ids).pooled()
     values = values_without_groups_at_k(curve, scores, relevant, groups, k, measure)
     hits = groups.hits(relevant)
     df = hits.new_tensor([min(groups.effective_count(hits), effective_count_in_top(groups, scores, k)) - 1])
@@ -105,9 +105,3 @@ def grouped_interval_at_k(
 def effective_count_in_top(groups: Groups, scores: Tensor, k: int) -> float:
     """Return G_k, the effective number of groups of the (N,) items whose scores reach rank k."""
     return effective_number(groups.hits(scores >= scores.topk(k).values[-1]))
-
-
-def combined_groups(ids: Tensor) -> Groups:
-    """Return the groups of (N,) ids, combined to ``MAX_JACKKNIFE`` if they are more."""
-    groups = Groups.from_ids(ids)
-    return groups if groups.count <= MAX_JACKKNIFE else Groups(groups.ids % MAX_JACKKNIFE, MAX_JACKKNIFE)

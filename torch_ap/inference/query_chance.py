@@ -52,7 +52,7 @@ from torch_ap.inference.chance import ChanceTest
 from torch_ap.inference.chance_moments import moments_of_sums
 from torch_ap.inference.comparison import PairedGroups, logit_test
 from torch_ap.inference.groups import NO_SPREAD, Groups, effective_number, few_groups_reason, validate_groups
-from torch_ap.inference.groups_at_k import combined_groups, effective_count_in_top, values_without_groups_at_k
+from torch_ap.inference.groups_at_k import effective_count_in_top, values_without_groups_at_k
 from torch_ap.inference.queries import grouped_error
 from torch_ap.inference.record import SAME_VALUE, student_tail
 from torch_ap.inference.resampling import Resampling, curve_from_counts
@@ -173,7 +173,7 @@ def _test_in_groups(rankings: "RandomLabels", scores: Tensor, relevant: Tensor, 
 
     The chance level of the items outside a group is that at the same share k / n, without ties.
     """
-    measure, groups, n = rankings.measure, combined_groups(ids), len(relevant)
+    measure, groups, n = rankings.measure, Groups.from_ids(ids).pooled(), len(relevant)
     assert isinstance(measure.top_k, int)
     value, (mean, variance, _) = float(measure(rankings.curve)), rankings.moments
     k = min(measure.top_k, n)
