@@ -206,6 +206,33 @@ def test_average_of_classes_and_labels(average):
         assert linearized.bias is None
 
 
+@pytest.mark.parametrize("average", ["macro", "weighted"])
+@pytest.mark.parametrize("method", ["jackknife", "influence"])
+def test_a_label_in_one_group_has_no_interval_of_the_average(average, method):
+    generator = torch.Generator().manual_seed(4)
+    preds, ids = torch.randn(120, 3, generator=generator), torch.arange(120) // 6
+    for kind, rows in ((1, [17]), (1, [18, 19, 20]), (0, [30]), (0, [36, 40])):
+        target = (torch.rand(120, 3, generator=generator) < 0.4).long()
+        target[:, 2] = 1 - kind
+        target[rows, 2] = kind
+        found = average_precision_interval(preds, target, average=average, groups=ids, method=method)
+        assert found.low.isnan()
+        assert found.high.isnan()
+        assert found.reason.startswith("1 of 3 labels: all hits, or all misses, are in one group")
+        assert average_precision_interval(preds, target, groups=ids, method=method).low.isnan().tolist() == [0, 0, 1]
+        items = average_precision_interval(preds, target, average=average, method=method)
+        assert items.low.isnan() == (len(rows) == 1)
+        assert ("1 of 3 labels: one hit, or one miss" in items.reason) == (len(rows) == 1)
+        a, b = (MultilabelAveragePrecision(3, average=average) for _ in range(2))
+        a.update(preds, target, groups=ids)
+        b.update(preds.flip(0), target, groups=ids)
+        comparison = a.compare(b, method=method)
+        assert comparison.p_value.isnan()
+        assert comparison.reason.startswith("1 of 3 labels: all hits, or all misses, are in one group")
+    target[:, 2] = 0  # a constant of the average
+    assert not average_precision_interval(preds, target, average=average, groups=ids, method=method).low.isnan()
+
+
 def test_each_class_and_the_micro_average():
     generator = torch.Generator().manual_seed(8)
     ids = torch.arange(120) // 6

@@ -26,7 +26,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import dirichlet, influence, record, resampling
 from torch_ap.inference import groups as grouped
 from torch_ap.inference.dirichlet import WeightedItems
-from torch_ap.inference.edge_cases import FEW_GROUPS, check_convention, resolve_edge_cases
+from torch_ap.inference.edge_cases import FEW_GROUPS, check_convention, resolve_edge_cases, unknown_error_reason
 from torch_ap.inference.groups import ValuesWithoutGroups
 from torch_ap.inference.record import Ends, Interval, degrees_of_freedom, first_interval
 from torch_ap.inference.resampling import InferenceSettings, Resampling
@@ -112,7 +112,8 @@ def average_precision_interval(
     and the interval, on the logit scale, is around A - B. The estimate remains A, which may be above its interval. The
     result contains B as ``bias``. If another method is chosen, ``reason`` reports a bias above SE / 4.
     Coverage at 95% (2,000 repetitions), with 5 to 80 labels or 10 to 50 classes of 20 to 1,000 hits, m random: .936 to
-    .974 by "jackknife", .590 to .957 by "influence". A class with one hit or one miss makes the ends NaN.
+    .974 by "jackknife", .590 to .957 by "influence". A class with one hit or one miss makes the ends NaN,
+    and with ``groups`` a class with all hits, or all misses, in one group.
 
     With ``groups``, items of a group may depend on each other, and the groups were drawn independently. SE and degrees
     of freedom then are those of :mod:`torch_ap.inference.groups`, by default the delete-one-group jackknife up to 500
@@ -377,7 +378,8 @@ def _grouped_interval(
             bias = influence.jackknife_of_changes(changes, _strata(settings, validated, "iid"))[1]
         low, high = record.logit(_corrected(estimate, bias) if corrects else estimate, error, quantile)
         low, high = (torch.where(estimate == 1, torch.nan, x) for x in (low, high))
-        reason = FEW_GROUPS if bool(df < 1) else _average_reason(options, estimate, (low, high), bias, error)
+        unknown = unknown_error_reason(settings, curve, without.in_one_group)
+        reason = FEW_GROUPS if bool(df < 1) else _average_reason(options, estimate, (low, high), bias, error, unknown)
         interval = Interval(
             estimate, low, high, error, **options.fields, reason=reason, bias=bias if corrects else None
         )
@@ -554,7 +556,8 @@ def _average_interval(
     low, high = _ends(options, center, error, df, values, None if shares is None else lambda: _acceleration(shares))
     if bool(estimate == 1):
         low = high = torch.full_like(estimate, torch.nan)
-    reason = _average_reason(options, estimate, (low, high), bias, error)
+    unknown = unknown_error_reason(settings, curve)
+    reason = _average_reason(options, estimate, (low, high), bias, error, unknown)
     corrected = bias if options.method == "jackknife" else None
     return Interval(estimate, low, high, error, **options.fields, reason=reason, bias=corrected)
 
@@ -605,16 +608,19 @@ def _acceleration(shares: Tensor) -> Tensor:
 
 
 def _average_reason(
-    options: InferenceSettings, estimate: Tensor, ends: Ends, bias: Tensor | None, error: Tensor
+    options: InferenceSettings, estimate: Tensor, ends: Ends, bias: Tensor | None, error: Tensor, unknown: str
 ) -> str:
-    """Return why the ends are NaN, or what the bias of the average does to the interval."""
+    """Return why the ends are NaN, or what the bias of the average does to the interval.
+
+    ``unknown`` is the result of :func:`torch_ap.inference.edge_cases.unknown_error_reason`.
+    """
     low, high = ends
     if bool(torch.isnan(estimate)):
         return "the average is NaN"
     if bool(estimate == 1):
         return "every AP is 1, where no standard error exists: the ends are NaN"
     if bool(torch.isnan(low)):
-        return "a ranking has one hit, or one miss, and so no spread: the ends are NaN"
+        return f"{unknown or 'the average has no spread'}: the ends are NaN"
     if bias is None:
         return ""
     if options.method == "jackknife":

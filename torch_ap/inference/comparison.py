@@ -28,7 +28,7 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
-from torch_ap.inference.edge_cases import check_comparison
+from torch_ap.inference.edge_cases import check_comparison, unknown_error_reason
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.record import (
@@ -320,12 +320,13 @@ def compare_averages(
         df, error, reason = float(systems[0].effective.min()) - 1, math.nan, grouped.NO_SPREAD
         if df >= 1:
             error = float(grouped.standard_error((systems[0].values - systems[1].values).flatten()))
-            reason = grouped.few_groups_reason(systems[0].hit_groups)
+            reason = unknown_error_reason(settings, curves[0], systems[0].in_one_group)
+            reason = reason or grouped.few_groups_reason(systems[0].hit_groups)
         options = replace(options, method=systems[0].method)
         return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
     shares = [item_shares(settings, *system, options.design) for system in zip(batches, curves, strict=True)]
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
-    reason = "a ranking has one hit, or one miss, and so no spread" if math.isnan(error) else ""
+    reason = unknown_error_reason(settings, curves[0]) if math.isnan(error) else ""
     if math.isnan(value_a):
         error, reason = math.nan, "the averages are NaN"
     df = math.inf

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.items.settings import APSettings
 from torch_ap.core.measures.convention import Convention
 from torch_ap.core.measures.ties import tie_rule
 from torch_ap.core.ranking import segments
@@ -41,6 +42,22 @@ def check_comparison(convention: Convention, method: str, curve: HitCurve | None
     if convention.interpolation is not None:
         raise_invalid("interpolation", "must be None for a comparison", convention.interpolation)
     check_convention(convention, method, curve)
+
+
+def unknown_error_reason(settings: APSettings, curve: HitCurve, in_one_group: int | None = None) -> str:
+    """Return why the error of an average is unknown, with the number of rankings; "" if no ranking is the cause.
+
+    Args:
+        settings: settings of the average.
+        curve: the rankings.
+        in_one_group: for items in groups, the number of rankings whose hits, or misses, are all in one group.
+    """
+    text, count = "all hits, or all misses, are in one group, so the spread is unknown", in_one_group
+    if count is None:
+        text = "one hit, or one miss, which has no spread"
+        count = int(((curve.m == 1) | ((curve.m > 0) & (curve.n - curve.m == 1))).sum())
+    where = "" if len(curve.m) == 1 else f"{count} of {len(curve.m)} {settings.rankings_noun}: "
+    return f"{where}{text}" if count else ""
 
 
 def resolve_edge_cases(

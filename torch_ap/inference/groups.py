@@ -362,12 +362,15 @@ class ValuesWithoutGroups:
         effective: (S,) or 0-d effective number of groups.
         method: "jackknife" or "influence".
         hit_groups: (S,) or 0-d number of groups with hits.
+        in_one_group: number of averaged rankings whose hits, or misses, are all in one group. The values of the average
+            then are NaN, because the contribution of such a ranking to its error is unknown.
     """
 
     values: Tensor
     effective: Tensor
     method: str
     hit_groups: Tensor
+    in_one_group: int = 0
 
 
 def values_without_groups(
@@ -391,19 +394,22 @@ def values_without_groups(
         effective = hits.new_tensor([column[-1].effective_count(x) for column, x in zip(columns, hits, strict=True)])
         return ValuesWithoutGroups(values, effective, method, (hits > 0).sum(1))
     hit_groups = (hits.sum(0) > 0).sum()
+    sizes = torch.stack([groups.sizes for _, _, _, groups in columns])
+    is_unknown = ((hits > 0).sum(1) == 1) | ((hits > 0).any(1) & ((sizes > hits).sum(1) == 1))
+    unknown = torch.where(is_unknown.any(), torch.nan, 0.0)
     effective = hits.new_tensor(min(float(whole.count), effective_number(hits.sum(0))))
     if method == "influence":
         shares = influence.item_shares(settings, validated, curve, "iid")
         value = settings.value(curve, shares.dtype, warn=False)
-        return ValuesWithoutGroups(linearized_values(value, shares, whole), effective, method, hit_groups)
+        values = linearized_values(value, shares, whole) + unknown
+        return ValuesWithoutGroups(values, effective, method, hit_groups, int(is_unknown.sum()))
     values = torch.stack([without_each_group(*column, method) for column in columns])
-    sizes = torch.stack([groups.sizes for _, _, _, groups in columns])
     m, n = hits.sum(1, keepdim=True) - hits, sizes.sum(1, keepdim=True) - sizes
     action = settings.action_on_empty
     undefined = averaging.UNDEFINED_AS[action].value
     values = torch.where(m > 0, values, torch.where(n > 0, undefined, torch.nan))
-    values = averaging.averages_of_samples(values, m, n, settings.average, action)
-    return ValuesWithoutGroups(values, effective, method, hit_groups)
+    values = averaging.averages_of_samples(values, m, n, settings.average, action) + unknown
+    return ValuesWithoutGroups(values, effective, method, hit_groups, int(is_unknown.sum()))
 
 
 def rankings_in_groups(
