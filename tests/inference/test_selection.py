@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.support.each import each
@@ -32,6 +32,7 @@ from torch_ap.inference import (
     compare_systems_per_query,
 )
 from torch_ap.inference.contributions import ranking_contributions
+from torch_ap.inference.resampling import Resampling
 from torch_ap.inference.selection import METHODS, adjusted_p_values
 from torch_ap.inference.selection_intervals import (
     JointDistribution,
@@ -380,6 +381,47 @@ def test_groups_of_queries():
     assert found.adjusted_p_value[1] >= raw - SOLVED
 
 
+def test_few_groups_warn_once_with_a_reason():
+    generator = torch.Generator().manual_seed(0)
+    preds, target = systems(6, n=300)
+    values, ids = torch.rand(4, 50, generator=generator, dtype=F), torch.arange(50) % 5
+    queries = [RetrievalMAP() for _ in range(3)]
+    for metric in queries:
+        metric.update(torch.rand(50, 4, generator=generator), torch.eye(4).long()[torch.arange(50) % 4], groups=ids)
+    items = [BinaryAveragePrecision() for _ in range(3)]
+    for metric, row in zip(items, preds, strict=False):
+        metric.update(row, target, groups=torch.arange(300) % 5)
+    selections = {
+        "items": lambda: best_of(preds, target, groups=torch.arange(300) % 5),
+        "queries": lambda: best_of_per_query(values, groups=ids),
+        "metrics": lambda: best_of_metrics(items),
+        "metrics of queries": lambda: best_of_metrics(queries),
+        "pairs": lambda: compare_systems(preds, target, groups=torch.arange(300) % 5),
+        "pairs of queries": lambda: compare_systems_per_query(values, method="holm", groups=ids),
+    }
+    for name, call in selections.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = call()
+        reason = f"5 groups with {'queries' if 'queries' in name else 'hits'}"
+        assert found.reason.startswith(reason), name
+        assert [str(x.message) for x in caught] == [f"`groups`: {found.reason}"], name
+        assert caught[0].filename == __file__, name
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not best_of_per_query(values, groups=torch.arange(50) % 10).reason
+        assert not compare_systems_per_query(values, method="holm", groups=torch.arange(50) % 10).reason
+
+
+def test_groups_of_queries_of_unequal_size():
+    """The single tests are those of `compare_per_query`, whose degrees of freedom count equal groups."""
+    values = torch.rand(2, 60, generator=torch.Generator().manual_seed(1), dtype=F)
+    ids = (torch.arange(60) - 20).clamp(min=0)
+    found = best_of_per_query(values, groups=ids, correction="holm")
+    wanted = compare_systems_per_query(values, method="holm", groups=ids)
+    torch.testing.assert_close(found.adjusted_p_value, wanted.adjusted_p_value, rtol=SOLVED, atol=REORDERED)
+
+
 # -- metrics
 
 
@@ -411,6 +453,58 @@ def test_averages_of_labels():
     assert found.values.tolist() == pytest.approx([float(x.compute()) for x in metrics])
     wanted = metrics[0].compare(metrics[1])
     assert found.adjusted_p_value[0, 1] == pytest.approx(float(wanted.p_value), abs=SOLVED)
+
+
+@each("average", ["macro", "weighted"])
+@each("ids", [None, torch.arange(300) // 5])
+def test_intervals_of_averages_have_no_bias(average, ids):
+    generator = torch.Generator().manual_seed(2)
+    target = (torch.rand(300, 8, generator=generator) < 0.05).long()
+    preds = [torch.randn(300, 8, generator=generator, dtype=F) + k * target for k in (1.0, 1.1, 1.2)]
+    metrics = [MultilabelAveragePrecision(8, average=average) for _ in preds]
+    epochs = BestOf(MultilabelAveragePrecision(8, average=average))
+    for metric, x in zip(metrics, preds, strict=True):
+        metric.update(x, target, groups=ids)
+        epochs.update(x, target, groups=ids)
+        epochs.compute()
+        epochs.reset()
+    found = best_of_metrics(metrics)
+    torch.testing.assert_close(epochs.best().corrected, found.corrected, rtol=0, atol=1e-4)  # float32 contributions
+    values, biases = found.values.numpy(), np.array([float(x.confidence_interval().bias) for x in metrics])
+    df = min(x._sample().contributions(Resampling()).df for x in metrics)
+    if ids is None:
+        errors = [float(x.confidence_interval(method="influence").standard_error) for x in metrics]
+    else:
+        errors = np.array([float(x.confidence_interval().standard_error) for x in metrics])
+        errors = np.sqrt(errors**2 - biases**2 / 4)
+    gaps = np.array([[float(a.compare(b).standard_error) if a is not b else 0.0 for b in metrics] for a in metrics])
+    squares = np.array(errors) ** 2
+    covariance = (squares[:, None] + squares - gaps**2) / 2 + np.outer(biases, biases) / 4
+    centers = values - biases
+    slopes = 1 / (centers * (1 - centers))
+    shift = special.logit(values) - special.logit(centers)
+    scaled = covariance * np.outer(slopes, slopes)
+    expected = JointDistribution(special.logit(values), scaled, student_draws(covariance, df))
+    ends = special.expit(expected.simultaneous(0.05) - shift)
+    assert found.simultaneous_low.tolist() == pytest.approx(ends[0].tolist(), abs=SOLVED)
+    assert found.simultaneous_high.tolist() == pytest.approx(ends[1].tolist(), abs=SOLVED)
+    logits = np.array(_hybrid(expected, found.best, 0.05))
+    logits = [min(logits[0], special.logit(values[found.best])), max(logits[1], special.logit(values[found.best]))]
+    low, high = special.expit(np.array(logits) - shift[found.best])
+    assert (float(found.low), float(found.high)) == pytest.approx((low, high), abs=SOLVED)
+    corrected = special.logit(values[found.best]) - selection_errors(expected).mean() - shift[found.best]
+    assert float(found.corrected) == pytest.approx(special.expit(corrected), abs=SOLVED)
+
+
+def test_a_value_above_its_interval_has_a_reason():
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(500, 40, generator=generator) < 0.03).long()
+    preds = [torch.randn(500, 40, generator=generator) + target for _ in range(2)]
+    metrics = metrics_of(MultilabelAveragePrecision, [(x, target) for x in preds], num_labels=40)
+    assert not best_of_metrics(metrics).reason
+    found = best_of_metrics(metrics, confidence_level=0.6)
+    assert found.value > found.high
+    assert found.reason.startswith("the value is outside its interval, which is corrected for a bias of 0.0")
 
 
 def test_queries_equal_the_function_in_any_order():

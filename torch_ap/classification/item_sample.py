@@ -18,7 +18,13 @@ from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
-from torch_ap.inference.average_precision import interval_method, interval_of_curve
+from torch_ap.inference.average_precision import (
+    interval_method,
+    interval_of_curve,
+    is_mean,
+    jackknife_of_average,
+    without_bias,
+)
 from torch_ap.inference.average_precision_at_k import interval_at_k_of_curve
 from torch_ap.inference.chance import tie_groups
 from torch_ap.inference.comparison import RankedPair, compare_averages, compare_pair
@@ -264,17 +270,36 @@ class ItemSample(Sample):
         if not single and self.settings.average in ("none", None):
             raise ValueError("`average` must not be 'none' for a selection; select by one class or label at a time")
         check_comparison(self.settings.convention, "influence", self.curve if single else None)
-        value = float(self.settings.value(self.curve, torch.float64, warn=False))
+        estimate = self.settings.value(self.curve, torch.float64, warn=False)
+        value = float(estimate)
         if self.batch.groups is not None:
             without = grouped.values_without_groups(self.settings, self.curve, self.batch, grouped.DEFAULT)
             values, df = without.values.reshape(-1), float(without.effective) - 1
             note = grouped.few_groups_reason(without.hit_groups, of_best=True)
-            return jackknife_contributions(value, values, df, df + 1 if single else None, note)
+            found = jackknife_contributions(value, values, df, df + 1 if single else None, note)
+            return replace(found, bias=self._bias(estimate, values))
         if single:
             return ranking_contributions(self.curve, *_ranked_items(self.batch)[:2], self.design)
         shares = item_shares(self.settings, self.batch, self.curve, self.design)
         df = float(degrees_of_freedom(self.settings, self.curve, self.design))
-        return Contributions(value, shares.to("cpu", torch.float64), df)
+        return Contributions(value, shares.to("cpu", torch.float64), df, bias=self._bias(estimate))
+
+    def _bias(self, estimate: Tensor, without_groups: Tensor | None = None) -> float:
+        """Return the bias that the interval of a macro or weighted average corrects; 0 for other values.
+
+        Args:
+            estimate: the average, 0-d.
+            without_groups: (G,) averages without each group; None for independent items.
+        """
+        if not is_mean(self.settings):
+            return 0.0
+        if without_groups is not None:
+            bias = grouped.jackknife_bias(estimate, without_groups)
+        else:
+            assert self.batch is not None
+            design = self.design if self.settings.inputs.classes else "iid"
+            bias = jackknife_of_average(self.settings, self.curve, self.batch, design)[1]
+        return float(estimate - without_bias(estimate, bias))
 
     def units(self) -> dict[str, Tensor]:
         """Return the targets and the groups."""

@@ -220,11 +220,11 @@ def interval_method(method: str | None, settings: APSettings, design: str, valid
         return "dirichlet"
     if method is None and has_groups:
         return grouped.DEFAULT
-    corrects = _is_mean(settings) and (design == "iid" or settings.inputs.classes)
+    corrects = is_mean(settings) and (design == "iid" or settings.inputs.classes)
     return method or ("jackknife" if corrects else "influence")
 
 
-def _is_mean(settings: APSettings) -> bool:
+def is_mean(settings: APSettings) -> bool:
     """Whether the value is a mean of APs, whose bias is not negligible."""
     return settings.inputs.width is not None and settings.average in ("macro", "weighted")
 
@@ -362,7 +362,7 @@ def _grouped_interval(
     options, level = replace(options, method=without.method), options.confidence_level
     estimate = settings.value(curve, without.values.dtype, warn=False)
     error, df = grouped.standard_error(without.values), without.effective - 1
-    if not _is_mean(settings):
+    if not is_mean(settings):
         estimate = settings.convention(curve)
         factor = grouped.quantile(level, without.effective, without.values.shape[-1], without.method)
         low, high = record.logit(estimate, error, factor)
@@ -371,12 +371,11 @@ def _grouped_interval(
     else:
         corrects, quantile = options.method == "jackknife", record.student_quantile(level, df)
         if corrects:
-            bias = (len(without.values) - 1) * (without.values.mean() - estimate)
+            bias = grouped.jackknife_bias(estimate, without.values)
             error = torch.sqrt(error.square() + bias.square() / 4)
         else:
-            changes = influence.deletion_changes(settings, validated, curve)
-            bias = influence.jackknife_of_changes(changes, _strata(settings, validated, "iid"))[1]
-        low, high = record.logit(_corrected(estimate, bias) if corrects else estimate, error, quantile)
+            bias = jackknife_of_average(settings, curve, validated)[1]
+        low, high = record.logit(without_bias(estimate, bias) if corrects else estimate, error, quantile)
         low, high = (torch.where(estimate == 1, torch.nan, x) for x in (low, high))
         unknown = unknown_error_reason(settings, curve, without.in_one_group)
         reason = FEW_GROUPS if bool(df < 1) else _average_reason(options, estimate, (low, high), bias, error, unknown)
@@ -538,10 +537,9 @@ def _average_interval(
         )
     estimate = settings.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32, warn=False)
     error, values, shares, bias = estimate.new_tensor(torch.nan), None, None, None
-    if settings.convention.interpolation is None and _is_mean(settings):
-        changes = influence.deletion_changes(settings, validated, curve)
-        strata = _strata(settings, validated, options.design if settings.inputs.classes else "iid")
-        variance, bias = influence.jackknife_of_changes(changes, strata)
+    if settings.convention.interpolation is None and is_mean(settings):
+        design = options.design if settings.inputs.classes else "iid"
+        variance, bias = jackknife_of_average(settings, curve, validated, design)
         error = torch.sqrt(variance + bias.square() / 4)
     if settings.convention.interpolation is None and options.method != "jackknife":
         shares = influence.item_shares(settings, validated, curve, options.design)
@@ -552,7 +550,7 @@ def _average_interval(
     df = influence.degrees_of_freedom(settings, curve, options.design)
     center = estimate
     if options.method == "jackknife" and bias is not None:
-        center = _corrected(estimate, bias)
+        center = without_bias(estimate, bias)
     low, high = _ends(options, center, error, df, values, None if shares is None else lambda: _acceleration(shares))
     if bool(estimate == 1):
         low = high = torch.full_like(estimate, torch.nan)
@@ -562,7 +560,15 @@ def _average_interval(
     return Interval(estimate, low, high, error, **options.fields, reason=reason, bias=corrected)
 
 
-def _corrected(estimate: Tensor, bias: Tensor) -> Tensor:
+def jackknife_of_average(
+    settings: APSettings, curve: HitCurve, validated: Batch, design: str = "iid"
+) -> tuple[Tensor, Tensor]:
+    """Return the delete-one variance and bias of a macro or weighted average, 0-d each."""
+    changes = influence.deletion_changes(settings, validated, curve)
+    return influence.jackknife_of_changes(changes, _strata(settings, validated, design))
+
+
+def without_bias(estimate: Tensor, bias: Tensor) -> Tensor:
     """Return the estimate minus its bias; a noisy bias must not move it out of (0, 1)."""
     return torch.minimum(torch.maximum(estimate - bias, estimate / 2), (1 + estimate) / 2)
 

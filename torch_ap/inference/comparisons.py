@@ -17,7 +17,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.messages import raise_invalid, warn_caller
+from torch_ap.core.base.messages import distinct_reasons, raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.inference import record
@@ -49,7 +49,7 @@ class PairwiseComparison(Result):
         p_value: (S, S) two-sided p-value of the single pair; 1 on the diagonal.
         adjusted_p_value: (S, S) p-value adjusted for all pairs.
         method: "holm" or "tukey".
-        reason: why numbers are NaN; "" otherwise.
+        reason: why numbers are NaN or doubtful; "" otherwise.
     """
 
     means: Tensor
@@ -125,10 +125,11 @@ def compare_systems_per_query(
         _check_method_of_groups(method, "queries")
         if test != "t":
             raise_invalid("test", "must be 't' with `groups`", test)
-        found = [compare_per_query(*pair, groups=ids) for pair in combinations(values, 2)]
+        with distinct_reasons() as doubts:
+            found = [compare_per_query(*pair, groups=ids) for pair in combinations(values, 2)]
         means = torch.stack([found[0].value_a, *(x.value_b for x in found[: len(values) - 1])])
         p_values = torch.stack([x.p_value for x in found])
-        reason = next((x.reason for x in found if x.p_value.isnan()), "")
+        reason = next((x.reason for x in found if x.p_value.isnan()), "; ".join(doubts))
         return pairwise_comparison(means.cpu(), p_values.cpu(), None, reason).to(values.device)
     pairs = [pair_values(*pair) for pair in combinations(values, 2)]
     p_values = torch.tensor([p_value(test, pair, resampling) for pair in pairs], dtype=torch.float64)
@@ -152,7 +153,7 @@ def pairwise_comparison(values: Tensor, p_values: Tensor, adjusted: Tensor | Non
         values: (S,) value of each system.
         p_values: (P,) p-values of the pairs (0, 1), (0, 2), and so on.
         adjusted: (P,) p-values of "tukey"; None for "holm".
-        reason: why p-values are NaN.
+        reason: why p-values are NaN or doubtful.
     """
     tables = []
     for column in (p_values, record.holm(p_values) if adjusted is None else adjusted):
@@ -364,11 +365,12 @@ def compare_systems(
         _check_method_of_groups(method, "items")
     settings: dict[str, Any] = {"design": design, "groups": groups} | ({} if test is None else {"method": test})
     settings |= {"n_resamples": n_resamples, "generator": generator, "chunk_size": chunk_size, "progress": progress}
-    pairs = [compare_rankings(a, b, target, **settings) for a, b in combinations(preds, 2)]
+    with distinct_reasons() as doubts:
+        pairs = [compare_rankings(a, b, target, **settings) for a, b in combinations(preds, 2)]
     aps = torch.stack([pairs[0].value_a, *(pair.value_b for pair in pairs[: len(preds) - 1])]).cpu()
     p_values = torch.stack([pair.p_value for pair in pairs]).cpu()
     adjusted = _tukey_p_values(preds, target, resampling) if method == "tukey" else None
-    reason = next((pair.reason for pair in pairs if pair.p_value.isnan()), "")
+    reason = next((pair.reason for pair in pairs if pair.p_value.isnan()), "; ".join(doubts))
     return pairwise_comparison(aps, p_values, adjusted, reason).to(preds.device)
 
 

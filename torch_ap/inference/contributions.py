@@ -27,6 +27,7 @@ class Contributions:
             None for tests of the difference of the values.
         bounds: smallest and largest value, between which the logit is taken; None for an unbounded measure.
         note: why the standard error is doubtful; "" otherwise.
+        bias: estimated bias of the value, such as that of an average, which its intervals correct.
     """
 
     value: float
@@ -35,6 +36,7 @@ class Contributions:
     least: float | None = None
     bounds: tuple[float, float] | None = (0.0, 1.0)
     note: str = ""
+    bias: float = 0.0
 
 
 def differing_unit(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> str | None:
@@ -100,8 +102,11 @@ def query_contributions(
 ) -> Contributions:
     """Return the contributions of (Q,) per-query values, or of groups of dependent queries, to their mean."""
     x = values.detach().to("cpu", torch.float64)
-    mean, shares = x.mean(), (x - x.mean()) / len(x)
-    shares = shares if groups is None else groups.sums(shares)
+    mean, shares, note = x.mean(), (x - x.mean()) / len(x), ""
+    df = len(x) - 1.0
+    if groups is not None:
+        shares, df = groups.sums(shares), grouped.effective_number(groups.sizes) - 1
+        note = grouped.few_groups_reason(torch.tensor(groups.count), "queries")
     count = len(shares)
     shares = shares * math.sqrt(count / (count - 1)) if count > 1 else shares * math.nan
-    return Contributions(float(mean), shares, count - 1, bounds=bounds)
+    return Contributions(float(mean), shares, df, bounds=bounds, note=note)

@@ -216,6 +216,11 @@ def standard_error(values: Tensor) -> Tensor:
     return error
 
 
+def jackknife_bias(estimate: Tensor, values: Tensor) -> Tensor:
+    """Return the bias of an estimate, from its (G,) values without each group: (G - 1) (mean - estimate), 0-d."""
+    return (len(values) - 1) * (values.mean() - estimate)
+
+
 def linearized_values(value: Any, shares: Tensor, groups: Groups) -> Tensor:
     """Return the linearized values without each group, (G,), from the (N,) contributions of the items."""
     values: Tensor = value - groups.sums(shares) * (groups.count / max(groups.count - 1, 1))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.messages import distinct_reasons, raise_invalid
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
 from torch_ap.core.metric.samples import SampleIds
@@ -51,7 +51,8 @@ class BestSystem(Result):
         values: (S,) value of each system.
         best: index of the system with the largest value; of several, the first.
         value: its value.
-        corrected: its value without the optimism of the selection.
+        corrected: its value without the optimism of the selection, and for a macro or weighted average also without
+            the bias of :func:`torch_ap.inference.average_precision_interval`.
         optimism: ``value`` minus ``corrected``.
         low: lower end of the selection-adjusted interval of the best system; NaN if none exists.
         high: upper end.
@@ -146,16 +147,20 @@ def select_by_covariance(
     if not reason:
         draws = student_draws(covariance, df)
         p_values = adjusted_p_values(_differences(systems, covariance), draws, pairs, df, correction)
-        joint = JointDistribution(*_to_logits(values, covariance, bounds), draws)
-        simultaneous = _from_logits(joint.simultaneous(alpha), bounds)
+        joint, shifts = _joint_distribution(systems, covariance, draws, df)
+        simultaneous = _from_logits(joint.simultaneous(alpha) - shifts, bounds)
         reason = joint.reason(best)
     if not reason:
         at_best, ends = joint.values[best], INTERVALS[settings.method](joint, best, alpha)
         logits = at_best - selection_errors(joint).mean(), min(at_best, ends[0]), max(at_best, ends[1])
-        corrected, low, high = _from_logits(np.array(logits), bounds)
-        reason = systems[best].note
+        corrected, low, high = _from_logits(np.array(logits) - shifts[best], bounds)
+        reasons = [systems[best].note]
         if np.isnan(p_values).any():
-            reason = "two systems have a difference without a standard error, and so no p-value"
+            reasons.append("two systems have a difference without a standard error, and so no p-value")
+        if not low <= values[best] <= high:
+            bias = f"{systems[best].bias:.2g}"
+            reasons.append(f"the value is outside its interval, which is corrected for a bias of {bias}")
+        reason = "; ".join(filter(None, reasons))
     arrays = [torch.as_tensor(x, dtype=torch.float64) for x in (values, *simultaneous)]
     value, table = values[best], _table(p_values, pairs, count, reference)
     return BestSystem.from_numbers(
@@ -172,6 +177,25 @@ def _missing_distribution(values: Array, covariance: Array, df: float) -> str:
     if not df >= 1 or np.isnan(covariance).any():
         return "too few hits, misses, queries or images for a standard error"
     return ""
+
+
+def _joint_distribution(
+    systems: Sequence[Contributions], covariance: Array, draws: Array, df: float
+) -> tuple[JointDistribution, Array]:
+    """Return the distribution of the values on the scale of the intervals, and the (S,) biases on this scale.
+
+    The selection depends on the values, so the distribution is around them, and the biases are subtracted from its
+    intervals. As for the interval of an average, half of a bias is a standard error; the errors of the biases are
+    common to the systems.
+    """
+    values, biases = (np.array([getattr(x, name) for x in systems]) for name in ("value", "bias"))
+    bounds = systems[0].bounds
+    logits = _to_logits(values, covariance, bounds)
+    if not biases.any():
+        return JointDistribution(*logits, draws), np.zeros_like(values)
+    widened = covariance + np.outer(biases, biases) / 4
+    corrected, widened = _to_logits(values - biases, widened, bounds)
+    return JointDistribution(logits[0], widened, student_draws(widened, df)), logits[0] - corrected
 
 
 def _to_logits(values: Array, covariance: Array, bounds: tuple[float, float] | None) -> tuple[Array, Array]:
@@ -262,6 +286,7 @@ def adjusted_p_values(
     return out
 
 
+@distinct_reasons()
 def best_of(
     preds: Tensor,
     target: Tensor,
@@ -342,6 +367,7 @@ def best_of(
     return select_best(systems, settings).to(preds.device)
 
 
+@distinct_reasons()
 def best_of_per_query(
     values: Tensor,
     *,
@@ -365,7 +391,7 @@ def best_of_per_query(
         bounds: smallest and largest value of the measure, between which the intervals are computed on the logit scale;
             None for an unbounded measure.
         groups: (Q,) integers, a tensor or a list, the group of each query, such as a topic or a user; None for
-            independent queries.
+            independent queries. With fewer than 10 groups, a warning is raised.
 
     Returns:
         :class:`torch_ap.inference.BestSystem`; NaN, with a reason, for one query, and if the mean of the best system is
@@ -395,6 +421,7 @@ def best_of_per_query(
     return select_best([query_contributions(row, bounds, units) for row in values], settings).to(values.device)
 
 
+@distinct_reasons()
 def best_of_metrics(
     metrics: Sequence[Any] | Mapping[str, Any],
     *,
@@ -411,6 +438,13 @@ def best_of_metrics(
 
     All processes must call this function, because it reads the states of all processes. For the rest see
     :func:`torch_ap.inference.best_of`; :class:`torch_ap.BestOf` collects the epochs of a training.
+
+    ``corrected`` and the intervals of macro and weighted averages are also corrected for the bias B of each average.
+    Half of B is a standard error, as in :func:`torch_ap.inference.average_precision_interval`, that the systems have in
+    common. With three equal systems, 500 items and d' = 1, "hybrid" covered .945 with 10 labels of 25 hits, and .955
+    with 40 labels of 20 hits, and all simultaneous intervals at once .960 and .980 (200 repetitions). ``value`` remains
+    the value of the metric, which may be above its interval; ``reason`` then contains B. The p-values are those of
+    differences, without this correction.
 
     Args:
         metrics: at least two metrics of the same class and settings with an ``interval``, updated with the same

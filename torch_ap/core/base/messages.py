@@ -127,12 +127,31 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 _WARNS_OF_REASONS = ContextVar("_WARNS_OF_REASONS", default=True)
+_REASONS: ContextVar[list[str] | None] = ContextVar("_REASONS", default=None)  # of the current call
 
 
 def warn_of_reason(argument: str, reason: str) -> None:
-    """Warn about an argument whose result contains the reason, unless inside :func:`without_reasons`."""
-    if _WARNS_OF_REASONS.get():
+    """Warn about an argument whose result contains the reason, unless inside :func:`without_reasons`.
+
+    Inside :func:`distinct_reasons`, the first of equal reasons warns.
+    """
+    reasons = _REASONS.get()
+    is_new = reasons is None or reason not in reasons
+    if reasons is not None and is_new:
+        reasons.append(reason)
+    if is_new and _WARNS_OF_REASONS.get():
         warn_caller(f"`{argument}`: {reason}", UserWarning)
+
+
+@contextmanager
+def distinct_reasons() -> Iterator[list[str]]:
+    """Warn of equal reasons once, for one result from several systems, and collect the reasons in a list."""
+    reasons: list[str] = []
+    token = _REASONS.set(reasons)
+    try:
+        yield reasons
+    finally:
+        _REASONS.reset(token)
 
 
 @contextmanager

@@ -305,7 +305,11 @@ class RunComparison(_Printed):
         )
 
     def _reasons(self) -> Sequence[str]:
-        of_pairs = [f"{name}: no p-value of some pair, {x.reason}" for name, x in self.comparisons.items() if x.reason]
+        of_pairs = [
+            f"{name}: no p-value of some pair, {x.reason}"
+            for name, x in self.comparisons.items()
+            if bool(x.p_value.isnan().any())
+        ]
         return [f"{name}, {reason}" for name, run in self.runs.items() for reason in run._reasons()] + of_pairs
 
     def _pair(self, measure: str, name: str, other: str, number: str) -> float:
