@@ -131,7 +131,7 @@ def test_the_command_prints_the_interval_of_its_mean(capsys, tmp_path):
         "spread)",
         "Chance level of the mean: 0.0000 (the same boxes, their scores in random order)",
         f"{nothing} - {nothing}: difference of the mean +0.0000, 90% interval +0.0000 to +0.0000, p = 1 "
-        "(no item distinguishes the systems: p = 1 by definition)",
+        "(equal values without a spread: p = 1 by definition)",
     ]
 
 

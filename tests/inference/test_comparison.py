@@ -15,12 +15,23 @@ from benchmarks.coverage import differences, many_systems, systems
 from tests.support import oracles_inference as oracles
 from tests.support.each import each
 from tests.support.paths import DATA
-from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, REORDERED, SOLVED
-from torch_ap import BinaryAveragePrecision, RetrievalMAP, inference
+from tests.support.tolerances import DOZENS_OF_TERMS, FEW_TERMS, LAST_BITS, REORDERED, SOLVED
+from torch_ap import BinaryAveragePrecision, MultilabelAveragePrecision, RetrievalMAP, inference
 from torch_ap.cli.compare_runs import Settings, compare_with_baseline
 from torch_ap.core.ranking import builders
 from torch_ap.functional import binary_average_precision
-from torch_ap.inference import compare_rankings, influence
+from torch_ap.inference import (
+    average_precision_at_k_interval,
+    average_precision_interval,
+    compare_rankings,
+    compare_rankings_above_chance,
+    compare_rankings_at_k,
+    influence,
+    normalized_average_precision_interval,
+    precision_at_k_interval,
+    precision_recall_gain_interval,
+    recall_at_k_interval,
+)
 from torch_ap.inference.comparison import METHODS, swapped_differences
 from torch_ap.inference.resampling import Resampling
 from torch_ap.retrieval.runs.names import Result
@@ -237,8 +248,7 @@ def test_edges_have_a_defined_answer(method):
     a, _, target = pair(60)
     same = compare_rankings(a, a, target, method=method)
     assert (same.difference, same.p_value) == (0, 1)
-    if method != "bootstrap":
-        assert "distinguishes the systems" in same.reason
+    assert "at the same place in both rankings" in same.reason
     for labels, reason in (([0] * 5, "no hits"), ([1] + [0] * 4, "two hits"), ([1] * 4 + [0], "two misses")):
         few = compare_rankings(torch.arange(5.0), torch.arange(5.0).flip(0), torch.tensor(labels), method=method)
         assert math.isnan(few.standard_error)
@@ -254,10 +264,15 @@ def test_edges_have_a_defined_answer(method):
 @each("labels", [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
 def test_systems_that_no_item_distinguishes_have_p_1(method, labels):
     a, target = torch.tensor([3.0, 2, 1]), torch.tensor(labels)
-    for b in (a, a.exp()) if 0 in labels else (a, a.flip(0)):
+    for b in (a, a.exp()):
         found = compare_rankings(a, b, target, method=method)
         assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
-        assert "distinguishes the systems" in found.reason
+        assert "at the same place in both rankings" in found.reason
+    if 0 not in labels:
+        other = compare_rankings(a, a.flip(0), target, method=method)
+        assert (other.difference, other.p_value) == (0, 1)
+        assert other.low.isnan()
+        assert "no misses" in other.reason
     tied = compare_rankings(a, torch.tensor([3.0, 1, 1]), torch.tensor([1, 0, 0]), method=method)
     assert math.isnan(tied.standard_error)
 
@@ -363,3 +378,89 @@ def test_one_hit_of_dual_tensors_equals_plain_tensors(method):
         warnings.simplefilter("ignore", DeprecationWarning)  # the first dual tensor of a process scripts functions
         found = compare_rankings(*(forward_ad.make_dual(x, torch.ones(4)) for x in scores), target, method=method)
     assert str(found) == str(wanted)
+
+
+def perfect_pair():
+    """Return two perfect rankings of 90 items with different orders, their labels, and groups of 5 items."""
+    a, b, target = pair(90)
+    return a + 100 * target, b + 100 * target, target, torch.arange(90) // 5
+
+
+AT_K = {
+    "average_precision": average_precision_at_k_interval,
+    "precision": precision_at_k_interval,
+    "recall": recall_at_k_interval,
+}
+ABOVE_CHANCE = {
+    "normalized_average_precision": normalized_average_precision_interval,
+    "precision_recall_gain": precision_recall_gain_interval,
+}
+EQUAL_VALUES = {
+    **{method: (compare_rankings, average_precision_interval, (), {"method": method}) for method in METHODS},
+    "stratified": (compare_rankings, average_precision_interval, (), {"design": "stratified"}),
+    "groups": (compare_rankings, average_precision_interval, (), {"groups": True}),
+    **{x: (compare_rankings_at_k, AT_K[x], (10,), {"measure": x, "groups": True}) for x in AT_K},
+    **{x: (compare_rankings_above_chance, y, (), {"measure": x, "groups": True}) for x, y in ABOVE_CHANCE.items()},
+}
+
+
+@pytest.mark.filterwarnings("ignore:`groups`")
+@pytest.mark.parametrize("case", EQUAL_VALUES)
+def test_equal_values_of_different_rankings_have_the_width_of_both_intervals(case):
+    compare, interval, rank, options = EQUAL_VALUES[case]
+    a, b, target, ids = perfect_pair()
+    options = options | ({"groups": ids} if "groups" in options else {})
+    shared = {name: value for name, value in options.items() if name in ("groups", "design")}
+    found = compare(a, b, target, *rank, **options)
+    first, second = (interval(x, target, *rank, **shared) for x in (a, b))
+    low = math.hypot(first.estimate - first.low, second.high - second.estimate)
+    high = math.hypot(first.high - first.estimate, second.estimate - second.low)
+    assert (float(found.low), float(found.high)) == pytest.approx((-low, high), abs=LAST_BITS)
+    assert found.low < 0 < found.high
+    assert (found.p_value, found.standard_error) == (1, 0)
+    assert "the rankings differ" in found.reason
+    alike = compare(a, 2 * a, target, *rank, **options)
+    assert (alike.low, alike.high, alike.p_value) == (0, 0, 1)
+    assert "at the same place in both rankings" in alike.reason
+    worst_first = a.clone()
+    worst_first[target == 0] *= -1  # the misses of a perfect ranking in reverse order
+    assert compare(a, worst_first, target, *rank, **options).low < 0
+
+
+def test_order_of_misses_between_two_hits_has_no_width_below_an_ap_of_1():
+    a, target = torch.tensor([6.0, 5, 4, 3, 2, 1]), torch.tensor([1, 0, 0, 1, 1, 0])
+    swapped = torch.tensor([6.0, 4, 5, 3, 2, 1])
+    found = compare_rankings(a, swapped, target)
+    assert (found.low, found.high, found.p_value) == (0, 0, 1)
+    tied = compare_rankings(a, torch.tensor([6.0, 4, 4, 3, 2, 1]), target)
+    assert (tied.low, tied.high) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:`groups`")
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_equal_averages_of_different_rankings_have_no_ends_of_0(average, has_groups):
+    a, b, target, ids = perfect_pair()
+    metrics = []
+    for scores in (a, b, 2 * a):
+        metric = MultilabelAveragePrecision(2, average=average)
+        labels = torch.stack([target, target], 1)
+        metric.update(torch.stack([scores, scores], 1), labels, groups=ids if has_groups else None)
+        metrics.append(metric)
+    found = metrics[0].compare(metrics[1])
+    assert (found.difference, found.p_value) == (0, 1)
+    if has_groups and average == "micro":  # one ranking in groups has an interval
+        assert found.low < 0 < found.high
+    else:
+        assert found.low.isnan()
+        assert "no interval: every AP is 1" in found.reason
+    alike = metrics[0].compare(metrics[2])
+    assert (alike.low, alike.high, alike.p_value) == (0, 0, 1)
+
+
+@pytest.mark.filterwarnings("ignore:`groups`")
+@pytest.mark.parametrize("measure", ["precision", "recall"])
+def test_precision_and_recall_of_all_items_are_equal_by_definition(measure):
+    a, b, target, ids = perfect_pair()
+    found = compare_rankings_at_k(a, b, target, 90, measure=measure, groups=ids)
+    assert (found.low, found.high, found.p_value) == (0, 0, 1)

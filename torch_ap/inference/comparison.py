@@ -8,6 +8,7 @@ common scale, so the ranks are swapped. Ties between swapped ranks are broken at
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -28,16 +29,20 @@ from torch_ap.core.ranking.order import Array
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
+from torch_ap.inference.average_precision import interval_method, interval_of_curve
 from torch_ap.inference.edge_cases import check_comparison, unknown_error_reason
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.record import (
     SAME_VALUE,
     Comparison,
+    Interval,
     comparison_from_error,
     limit_p_value,
     logit,
     number,
+    recover_ends,
+    resolve_equal_values,
     student_quantile,
     student_tail,
 )
@@ -77,6 +82,16 @@ class RankedPair:
     def systems(self) -> list[tuple[HitCurve, Tensor]]:
         """The ranking and the scores of each system."""
         return list(zip(self.curves, self.scores, strict=True))
+
+    def is_alike(self) -> bool:
+        """Return whether every hit and every miss is at the same place in both rankings.
+
+        The place of a miss is between two hits. In perfect rankings, where all misses share one place, it is the rank.
+        """
+        if all(bool(average_precision(curve) == 1) for curve in self.curves):
+            return torch.equal(*(order.dense_ranks(x)[1] for x in self.scores))
+        places = [bootstrap.group_items(*x, self.relevant, split_ties=True).group for x in self.systems]
+        return torch.equal(*places)
 
 
 class PairedItems:
@@ -173,11 +188,8 @@ def logit_test(
     product = 2 * error_a * error_b
     correlation = (error_a**2 + error_b**2 - error**2) / product if product > 0 else 0.0
 
-    def combine(x: Tensor, y: Tensor) -> float:
-        return math.sqrt(max(float(x**2 + y**2 - 2 * correlation * x * y), 0.0))
-
     difference = values[0] - values[1]  # a - b is smaller, which matters for few hits
-    ends = a - b - combine(below[0], above[1]), a - b + combine(above[0], below[1])
+    ends = recover_ends((a, b), below, above, correlation)
     gap = math.log(a / (1 - a)) - math.log(b / (1 - b))
     p, least, most = student_tail(abs(gap) / error, items.df), min(ends[0], difference), max(ends[1], difference)
     if not items.is_scaled and p > 1 - confidence_level:  # with few groups, up to 5% of the intervals exclude 0
@@ -313,17 +325,25 @@ def compare_averages(
         raise ValueError("`average` must not be 'none' for a comparison; compare one class or label at a time")
     check_comparison(settings.convention, options.method, None)
     value_a, value_b = (float(settings.value(curve, torch.float64, warn=False)) for curve in curves)
+
+    def is_alike() -> bool:
+        columns = [settings.rankings(x).scores.reshape(len(x.scores), -1) for x in batches]
+        pairs = zip(*(x.unbind(1) for x in columns), strict=True)
+        return value_a < 1 or all(torch.equal(*(order.dense_ranks(x)[1] for x in pair)) for pair in pairs)
+
+    systems = list(zip(curves, batches, strict=True))
+    intervals = partial(_single_intervals, settings, systems, options)
     if groups is not None:
         grouped.check_design(options.design)
-        pairs = zip(curves, batches, strict=True)
-        systems = [grouped.values_without_groups(settings, *pair, options.method) for pair in pairs]
-        df, error, reason = float(systems[0].effective.min()) - 1, math.nan, grouped.NO_SPREAD
+        first, second = (grouped.values_without_groups(settings, *x, options.method) for x in systems)
+        df, error, reason = float(first.effective.min()) - 1, math.nan, grouped.NO_SPREAD
         if df >= 1:
-            error = float(grouped.standard_error((systems[0].values - systems[1].values).flatten()))
-            reason = unknown_error_reason(settings, curves[0], systems[0].in_one_group)
-            reason = reason or grouped.few_groups_reason(systems[0].hit_groups)
-        options = replace(options, method=systems[0].method)
-        return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
+            error = float(grouped.standard_error((first.values - second.values).flatten()))
+            reason = unknown_error_reason(settings, curves[0], first.in_one_group)
+            reason = reason or grouped.few_groups_reason(first.hit_groups)
+        options = replace(options, method=first.method)
+        comparison = comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
+        return resolve_equal_values(comparison, is_alike, intervals)
     shares = [item_shares(settings, *system, options.design) for system in zip(batches, curves, strict=True)]
     error = math.sqrt(float((shares[0] - shares[1]).square().sum()))
     reason = unknown_error_reason(settings, curves[0]) if math.isnan(error) else ""
@@ -332,7 +352,17 @@ def compare_averages(
     df = math.inf
     if error > 0:
         df = min(float(degrees_of_freedom(settings, curve, options.design)) for curve in curves)
-    return comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
+    comparison = comparison_from_error(value_a, value_b, error, reason=reason, df=df, **options.fields)
+    return resolve_equal_values(comparison, is_alike, intervals)
+
+
+def _single_intervals(
+    settings: APSettings, systems: Sequence[tuple[HitCurve, Batch]], options: InferenceSettings
+) -> list[Interval]:
+    """Return the interval of each system's value by the default method."""
+    methods = [interval_method(None, settings, options.design, batch) for _, batch in systems]
+    pairs = zip(systems, methods, strict=True)
+    return [interval_of_curve(settings, *system, replace(options, method=method)) for system, method in pairs]
 
 
 Method: TypeAlias = Literal["logit", "influence", "influence-z", "jackknife", "jackknife-z", "bootstrap", "permutation"]
@@ -429,9 +459,11 @@ def compare_rankings(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`Comparison`. If no item distinguishes the systems, or there are no misses, p = 1. Otherwise, values are
-        NaN, with a reason: the standard error with fewer than two hits or two misses, and the interval if the standard
-        error is 0. The p of "bootstrap" is at least 2^(1 - N), the p of the two-sided sign test.
+        :class:`Comparison`. If both systems rank the items in the same way, p = 1 and the ends are 0. Equal APs without
+        a spread, such as two APs of 1, of rankings that differ have p = 1 too. Their interval combines the intervals of
+        both APs by MOVER with r = 0; it is NaN without misses. Otherwise, values are NaN, with a reason: the standard
+        error with fewer than two hits or two misses, and the interval if the standard error is 0. The p of "bootstrap"
+        is at least 2^(1 - N), the p of the two-sided sign test.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -463,16 +495,18 @@ def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSet
         check_comparison(convention, method, curve)
     value_a, value_b = (float(average_precision(curve)) for curve in curves)
     hits, misses = int(curves[0].m), int(curves[0].n - curves[0].m)
-    # without misses, or if the systems rank the items in the same way, no item distinguishes them
-    if hits and (
-        not misses or (min(hits, misses) < 2 and torch.equal(*(order.dense_ranks(x)[1] for x in pair.scores)))
-    ):
-        return comparison_from_error(value_a, value_b, 0.0, **options.fields)
+    target = pair.relevant.to(torch.uint8)
+    batches = [(curve, Batch(scores, target, groups=pair.groups)) for curve, scores in pair.systems]
+    intervals = partial(_single_intervals, APSettings(ClassificationInputs(), convention), batches, options)
+    # without misses, or if the systems rank the items in the same way, the values are equal by definition
+    if hits and (not misses or (min(hits, misses) < 2 and pair.is_alike())):
+        comparison = comparison_from_error(value_a, value_b, 0.0, **options.fields)
+        return resolve_equal_values(comparison, pair.is_alike, intervals)
     if method == "bootstrap" and pair.groups is None:
         low, high, error, p, least = _bootstrap(pair, convention, options)
         comparison = comparison_from_error(value_a, value_b, error, reason=_reason(hits, error), **options.fields)
         if comparison.p_value == 1:
-            return comparison
+            return resolve_equal_values(comparison, pair.is_alike, intervals)
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
         return limit_p_value(comparison, len(pair.relevant), "items", least_of_draws=least)
     items: PairedItems | PairedGroups
@@ -487,7 +521,7 @@ def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSet
         reason = items.reason
     comparison = comparison_from_error(value_a, value_b, error, df=df, reason=reason, **options.fields)
     if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
-        return comparison
+        return resolve_equal_values(comparison, pair.is_alike, intervals)
     if method in ("logit", "permutation") and error > 0:
         low, high, p = logit_test((value_a, value_b), items, options.confidence_level)
         best = max(value_a, value_b)

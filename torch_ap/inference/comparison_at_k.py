@@ -36,8 +36,21 @@ from torch_ap.inference.average_precision_at_k import few_hits_reason
 from torch_ap.inference.comparison import PairedGroups, RankedPair, logit_test, ranks_of_hits, swapped_on_cpu
 from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.groups import Groups
-from torch_ap.inference.groups_at_k import effective_count_in_top, values_without_groups_at_k
-from torch_ap.inference.record import SAME_VALUE, Comparison, comparison_from_error, number
+from torch_ap.inference.groups_at_k import (
+    effective_count_in_top,
+    grouped_interval_at_k,
+    values_without_groups_at_k,
+)
+from torch_ap.inference.record import (
+    ALIKE,
+    SAME_VALUE,
+    Comparison,
+    Interval,
+    comparison_from_error,
+    number,
+    recover_ends,
+    resolve_equal_values,
+)
 from torch_ap.inference.resampling import Resampling, group_items
 
 MeasureAtK: TypeAlias = Literal["average_precision", "precision", "recall"]
@@ -95,9 +108,10 @@ def compare_rankings_at_k(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`torch_ap.inference.Comparison`; its standard error is that of the draws. NaN without hits; p = 1 if the
-        systems rank the items in the same way. For AP@k with fewer than 10 hits in the top k of a system, it warns, and
-        ``reason`` is set.
+        :class:`torch_ap.inference.Comparison`; its standard error is that of the draws. NaN without hits; p = 1 and
+        ends of 0 if the systems rank the items in the same way. Equal values without a spread of items in groups are
+        treated as by :func:`torch_ap.inference.compare_rankings`. For AP@k with fewer than 10 hits in the top k of a
+        system, it warns, and ``reason`` is set.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -188,8 +202,7 @@ def compare_pair_at_k(pair: RankedPair, options: TopSettings) -> Comparison:
         return _compare_in_groups((first, second), pair, Groups.from_ids(pair.groups).pooled(), options)
     items = SharedItems.from_items(pair.curves, pair.scores, pair.relevant, options.k)
     if items.are_alike:
-        reason = "no item distinguishes the systems: p = 1 by definition"
-        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **options.fields, reason=reason)
+        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **options.fields, reason=ALIKE)
     generator = options.resampling.generator or torch.Generator().manual_seed(0)  # one for draws and permutations
     options = replace(options, resampling=replace(options.resampling, generator=generator))
     draws = items.draw(partial(options.values, share=share), options.resampling)
@@ -215,12 +228,23 @@ def _compare_in_groups(
     error = both.standard_error()
     comparison = comparison_from_error(*values, error, df=both.df, reason=both.reason, **options.fields)
     if not comparison.p_value < 1:  # also NaN
-        return comparison
+        if k == len(relevant) and options.measure != "average_precision":  # equal for all rankings
+            return comparison
+        return resolve_equal_values(comparison, pair.is_alike, partial(_intervals_in_groups, values, pair, options))
     if min(values) > 0:  # a value of 0 has no logit
         low, high, p = logit_test(values, both, options.confidence_level)
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
     few = few_hits_reason(pair.curves, k) if options.measure == "average_precision" else ""
     return replace(comparison, reason="; ".join(filter(None, [comparison.reason, few])))
+
+
+def _intervals_in_groups(values: tuple[float, float], pair: RankedPair, options: TopSettings) -> list[Interval]:
+    """Return the interval of each system's value at rank k of items in groups."""
+    assert pair.groups is not None
+    name = {"average_precision": "AP", "precision": "P@k", "recall": "R@k"}[options.measure]
+    settings: Any = pair.relevant, pair.groups, options.k, options.values, options.confidence_level, name
+    systems = zip(values, pair.systems, strict=True)
+    return [grouped_interval_at_k(number(value).to(x[1].device), *x, *settings) for value, x in systems]
 
 
 def _permutation_p_value(pair: RankedPair, options: TopSettings, m: int) -> tuple[float, float]:
@@ -303,13 +327,9 @@ class Mover:
 
     def ends(self, alpha: float) -> tuple[float, float]:
         """Return the interval of the difference at confidence level 1 - alpha."""
-        a, b = self._values
-        below_a, below_b = np.maximum(self._values - np.quantile(self._low, alpha / 2, axis=1), 0)
-        above_a, above_b = np.maximum(np.quantile(self._high, 1 - alpha / 2, axis=1) - self._values, 0)
-        return a - b - self._combine(below_a, above_b), a - b + self._combine(above_a, below_b)
-
-    def _combine(self, x: float, y: float) -> float:
-        return math.sqrt(max(x**2 + y**2 - 2 * self._correlation * x * y, 0.0))
+        below = np.maximum(self._values - np.quantile(self._low, alpha / 2, axis=1), 0)
+        above = np.maximum(np.quantile(self._high, 1 - alpha / 2, axis=1) - self._values, 0)
+        return recover_ends(self._values, below, above, self._correlation)
 
     def p_value(self) -> tuple[float, float]:
         """Return the smallest level at which the interval excludes 0, and the least level that the draws resolve."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from torch_ap.core.base import checks, tensors
+from torch_ap.core.base import checks
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.settings import validated_curve
 from torch_ap.core.measures.average_precision import average_precision
@@ -22,7 +22,7 @@ from torch_ap.core.ranking import builders, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence, record
-from torch_ap.inference.comparison import PairedGroups, logit_test
+from torch_ap.inference.comparison import PairedGroups, RankedPair, logit_test
 from torch_ap.inference.comparison_at_k import Mover, SharedItems
 from torch_ap.inference.dirichlet import WeightedItems, replicate_ends
 from torch_ap.inference.edge_cases import resolve_edge_cases
@@ -255,8 +255,9 @@ def compare_rankings_above_chance(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`torch_ap.inference.Comparison`. NaN without hits or misses; p = 1 if the systems rank the items in the
-        same way.
+        :class:`torch_ap.inference.Comparison`. NaN without hits or misses; p = 1 and ends of 0 if the systems rank the
+        items in the same way. Equal values without a spread of items in groups are treated as by
+        :func:`torch_ap.inference.compare_rankings`.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -276,40 +277,31 @@ def compare_rankings_above_chance(
     checks.one_of("measure", measure, allowed_values(MeasureAboveChance))
     level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
-    tensors.check_paired(preds_a=preds_a, preds_b=preds_b)
-    for name, preds in (("preds_a", preds_a), ("preds_b", preds_b)):
-        tensors.check_scores(name, preds, target)
-        validated_curve(preds, target)
-    ids = grouped.validate_groups(groups, target.shape, target.device)
-    relevant, scores = target == 1, (preds_a.detach(), preds_b.detach())
-    curves, function = [builders.from_scores(x, relevant) for x in scores], _MEASURES[measure]
+    pair, function = RankedPair.from_arguments(preds_a, preds_b, target, groups), _MEASURES[measure]
     settings: dict[str, Any] = {"confidence_level": level, "design": "iid"}
-    settings["method"] = "dirichlet" if ids is None else "jackknife"
-    if int(relevant.sum()) in (0, len(relevant)):
-        reason = f"no {'misses' if bool(relevant.any()) else 'hits'}: everything is NaN"
+    settings["method"] = "dirichlet" if pair.groups is None else "jackknife"
+    if int(pair.relevant.sum()) in (0, len(pair.relevant)):
+        reason = f"no {'misses' if bool(pair.relevant.any()) else 'hits'}: everything is NaN"
         return Comparison.from_numbers(*[math.nan] * 7, **settings, reason=reason).to(preds_a.device)
-    values = float(function(curves[0])), float(function(curves[1]))
-    if ids is None:
-        found = _compare_by_draws(values, curves, scores, relevant, function, resampling, settings)
+    values = float(function(pair.curves[0])), float(function(pair.curves[1]))
+    if pair.groups is None:
+        found = _compare_by_draws(values, pair, function, resampling, settings)
     else:
-        found = _compare_in_groups(values, curves, scores, relevant, ids, function, settings)
+        found = _compare_in_groups(values, pair, pair.groups, function, settings)
     return found.to(preds_a.device)
 
 
 def _compare_by_draws(
     values: tuple[float, float],
-    curves: Any,
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
+    pair: RankedPair,
     measure: Callable[[HitCurve], Tensor],
     resampling: Resampling,
     settings: dict[str, Any],
 ) -> Comparison:
     """Return the comparison by weights that both systems share."""
-    items = SharedItems.from_items(curves, scores, relevant, len(relevant))
-    if items.are_alike:
-        reason = "no item distinguishes the systems: p = 1 by definition"
-        return Comparison.from_numbers(*values, 0.0, 0.0, 0.0, 0.0, 1.0, **settings, reason=reason)
+    if pair.is_alike():
+        return Comparison.from_numbers(*values, 0.0, 0.0, 0.0, 0.0, 1.0, **settings, reason=record.ALIKE)
+    items = SharedItems.from_items(pair.curves, pair.scores, pair.relevant, len(pair.relevant))
     mover = Mover(values, items.draw(measure, resampling))
     p, least = mover.p_value()
     reason = f"p is no less than {least:.4g} with these draws" if p <= least else ""
@@ -320,22 +312,23 @@ def _compare_by_draws(
 
 def _compare_in_groups(
     values: tuple[float, float],
-    curves: Any,
-    scores: tuple[Tensor, Tensor],
-    relevant: Tensor,
+    pair: RankedPair,
     ids: Tensor,
     measure: Callable[[HitCurve], Tensor],
     settings: dict[str, Any],
 ) -> Comparison:
     """Return the comparison by the values without each group."""
     groups = grouped.Groups.from_ids(ids).pooled()
-    systems = zip(curves, scores, strict=True)
-    without = [_without_each_group(*x, relevant, groups, measure) for x in systems]
-    pair = PairedGroups(without, groups, relevant)
-    error, level = pair.standard_error(), settings["confidence_level"]
-    settings = {**settings, "df": pair.df, "bounds": None, "reason": pair.reason}
+    without = [_without_each_group(*x, pair.relevant, groups, measure) for x in pair.systems]
+    both = PairedGroups(without, groups, pair.relevant)
+    error, level = both.standard_error(), settings["confidence_level"]
+    settings = {**settings, "df": both.df, "bounds": None, "reason": both.reason}
     found = comparison_from_error(values[0], values[1], error, **settings)
     if found.p_value < 1 and min(values) > 0 and max(values) < 1:
-        low, high, p = map(record.number, logit_test(values, pair, level))
+        low, high, p = map(record.number, logit_test(values, both, level))
         found = replace(found, low=low, high=high, p_value=p)
-    return found
+
+    def intervals() -> list[Interval]:
+        return [_grouped_interval(x, pair.relevant, ids, measure, level) for x in pair.scores]
+
+    return record.resolve_equal_values(found, pair.is_alike, intervals)

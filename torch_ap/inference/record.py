@@ -6,7 +6,7 @@ definition, such as COCO's matching, are defined with it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from statistics import NormalDist
@@ -117,6 +117,7 @@ def _to_device(value: Any, device: torch.device | str) -> Any:
 SAME_VALUE = 1e-12
 # APs of at most 3,000,000 listed rankings: sums of few terms; different ranks of a hit change AP by more
 SAME_LISTED_VALUE = 2e-14
+ALIKE = "every hit and every miss is at the same place in both rankings: p = 1 by definition"
 # relative error of a sum of probabilities
 SAME_PROBABILITY = 1e-13
 _EPSILONS = 2  # twice the bound of a difference of two values, each off by at most half an epsilon
@@ -380,6 +381,48 @@ def limit_p_value(
     return replace(comparison, p_value=comparison.p_value.clamp(min=least), reason="; ".join(filter(None, reasons)))
 
 
+def recover_ends(values: Sequence[float], below: Any, above: Any, correlation: float = 0.0) -> tuple[float, float]:
+    """Return the interval of a - b by the method of variance estimates recovery, MOVER (Zou & Donner 2008).
+
+    Args:
+        values: a and b.
+        below: pair of the distances from each value to the lower end of its own interval.
+        above: pair of the distances to the upper ends.
+        correlation: correlation of both values.
+    """
+
+    def combine(x: Any, y: Any) -> float:
+        return math.sqrt(max(float(x**2 + y**2 - 2 * correlation * x * y), 0.0))
+
+    difference = values[0] - values[1]
+    return difference - combine(below[0], above[1]), difference + combine(above[0], below[1])
+
+
+def resolve_equal_values(
+    comparison: Comparison, is_alike: Callable[[], bool], intervals: Callable[[], Sequence[Interval]]
+) -> Comparison:
+    """Return a comparison whose interval has a width, if rankings that differ have equal values without a spread.
+
+    Two perfect rankings are an example: the sample shows no difference, but a larger sample can. The intervals of both
+    values are then combined by :func:`recover_ends`, without a correlation. p remains 1.
+
+    Args:
+        comparison: the comparison, returned unchanged unless its difference and standard error are 0.
+        is_alike: returns whether both systems rank the items in the same way.
+        intervals: returns the interval of each value.
+    """
+    if not (comparison.difference == 0 and comparison.standard_error == 0):
+        return comparison
+    if is_alike():
+        return replace(comparison, reason=ALIKE)
+    both = intervals()
+    values, below, above = zip(*((x.estimate, x.estimate - x.low, x.high - x.estimate) for x in both), strict=True)
+    low, high = map(number, recover_ends([float(x) for x in values], below, above))
+    missing = next((x.reason for x in both if x.low.isnan()), "")
+    note = f"no interval: {missing}" if missing else "the rankings differ: the interval combines those of both values"
+    return replace(comparison, low=low, high=high, reason=f"{comparison.reason}; {note}")
+
+
 def comparison_from_error(
     value_a: float,
     value_b: float,
@@ -410,7 +453,7 @@ def comparison_from_error(
         size = abs(difference) / error
         p = student_tail(size, df) if df < math.inf else math.erfc(size / math.sqrt(2))
     if error == 0 and difference == 0:
-        p, reason = 1.0, "no item distinguishes the systems: p = 1 by definition"
+        p, reason = 1.0, "equal values without a spread: p = 1 by definition"
     elif error == 0:
         half, reason = math.nan, "the standard error is 0: neither interval nor p-value exists"
     low, high = clip_difference(difference - half, difference + half, bounds)
