@@ -74,6 +74,8 @@ def columns():
         "query": [f"q{number}" for number in draw.integers(0, 20, 400)],
         "weight": draw.random(400).round(3),
         "class": draw.integers(0, 3, 400),
+        "rate": np.where(hit, 1.0, 0.25),
+        "inverse_rate": np.where(hit, 1.0, 4.0),
     }
 
 
@@ -1001,12 +1003,13 @@ def test_another_prevalence_and_sampling_weights(paths, score, tensors):
     assert found["value"] == pytest.approx(float(wanted.estimate))
     assert (found["low"], found["high"]) == pytest.approx((float(wanted.low), float(wanted.high)))
     assert "above the median hit" in " ".join(found["reasons"])
-    options = ("--sampling-weights", "weight", "--interval", "--json")
+    options = ("--sampling-weights", "inverse_rate", "--interval", "--json")
     found = measures(score(paths["csv"], *BINARY, *options))["ap"]
-    wanted = average_precision_interval(preds, target, sampling_weights=tensors["weight"])
+    wanted = average_precision_interval(preds, target, sampling_weights=tensors["inverse_rate"])
     assert (found["low"], found["high"]) == pytest.approx((float(wanted.low), float(wanted.high)))
     for further, message in (
         (("--sampling-weights", "weight", "--weights", "weight"), "--sampling-weights has no meaning with --weights"),
+        (("--sampling-weights", "rate"), "column 'rate' must be at least 1, as 1 / probability, got 0.25"),
         (("--prevalence", "2"), "must be a number between 0 and 1"),
         (("--prevalence", "0.1", "-m", "P@3"), "--prevalence requires ap with --ties grouped"),
         (("--prevalence", "0.1", "--group", "query"), "--prevalence has no meaning with --group"),

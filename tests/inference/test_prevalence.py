@@ -166,6 +166,36 @@ def test_effective_misses_are_a_number_for_equal_weights():
     assert dirichlet.WeightedItems.from_curve(perfect).pseudo_weights.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("value", [0.0, 0.25, 1 - 2**-10])
+def test_sampling_weights_below_1_are_no_reciprocals_of_probabilities(value):
+    scores, target = sample()
+    weights = torch.ones(60)
+    weights[[7, 9]] = value
+    message = rf"`sampling_weights` must be at least 1, as 1 / probability, got {value} at index 7$"
+    with pytest.raises(ValueError, match=message):
+        average_precision_interval(scores, target, sampling_weights=weights)
+    labels = torch.stack([target, target], 1), weights[:, None].expand(60, 2)
+    with pytest.raises(ValueError, match=r"at index \(7, 0\)$"):
+        average_precision_interval(torch.stack([scores, scores], 1), labels[0], sampling_weights=labels[1])
+    metric = BinaryAveragePrecision()
+    metric.update(scores, target, weights)
+    before = metric.compute()
+    with pytest.raises(ValueError, match=message):
+        metric.confidence_interval(sampling_weights=True)
+    assert metric.compute() == before
+    assert average_precision_score(target, scores, sample_weight=weights) == pytest.approx(float(before))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_sampling_weights_are_at_least_1_up_to_rounding(dtype):
+    scores, target = sample()
+    rates = torch.rand(60, generator=torch.Generator().manual_seed(0)) * 0.9 + 0.1
+    rates[::2] = 1
+    weights = 1 / (rates * (1 + 1e-7)) if dtype.is_floating_point else torch.where(target == 1, 1, 4)
+    found = average_precision_interval(scores, target, sampling_weights=weights.to(dtype), n_resamples=20)
+    assert found.low < found.estimate < found.high
+
+
 def test_intervals_without_hits_or_misses():
     scores = torch.arange(3.0)
     none = average_precision_interval(scores, torch.zeros(3).long(), method="dirichlet")

@@ -85,6 +85,9 @@ class ItemSample(Sample):
                     "`sampling_weights` requires items with `weights`, and `thresholds` and `bins` must be None"
                 )
             self.settings.validate_weights()
+            assert self.batch is not None
+            assert self.batch.weights is not None
+            tensors.SAMPLING_WEIGHTS.check(self.batch.weights)
         elif self.curve.weighted or has_weights:
             raise ValueError(
                 "`weights` cannot be combined with a chance level, comparison or interval, whose formulas count items; "
@@ -361,7 +364,8 @@ def confidence_interval(
         confidence_level, method, n_resamples, generator, chunk_size, progress: as there.
         design: "iid" if items were drawn, so that the number of hits is random; "stratified" if fixed numbers of hits
             and of misses were drawn.
-        sampling_weights: whether the ``weights`` of the items are reciprocals of known sampling probabilities, as for
+        sampling_weights: whether the ``weights`` of the items are reciprocals of known sampling probabilities, and so
+            at least 1, as for
             :func:`torch_ap.inference.average_precision_interval`. Other weights have no interval.
         simultaneous: whether the intervals of classes contain all values at once, as there.
         first_look: number of items when the interval was first computed, if that is repeated while items arrive.

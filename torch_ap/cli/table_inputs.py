@@ -80,6 +80,7 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
         systems=args.best,
         cluster=args.cluster,
         judge=args.judge,
+        sampled=args.sampling_weights is not None,
     )
     return _requested_measures(args, len(args.preds) > 1 and not args.best), table
 

@@ -156,10 +156,10 @@ def average_precision_interval(
         weights: must be None, because the formulas count items.
         prevalence: share of hits in the population, in (0, 1), if it differs from the share in the sample, as for
             :func:`torch_ap.functional.binary_average_precision`; by method "dirichlet" only.
-        sampling_weights: (N,) reciprocals of the known probabilities with which the items were sampled, above 0, for
-            example 100 for misses of which 1% were kept; by method "dirichlet" only. The estimate is the AP with these
-            numbers as ``weights``. A design that keeps all misses with high scores, and samples the others, has much
-            narrower intervals than an equal rate for all.
+        sampling_weights: (N,) reciprocals of the known probabilities with which the items were sampled, at least 1 up
+            to 1e-6, for example 100 for misses of which 1% were kept; by method "dirichlet" only. The estimate is the
+            AP with these numbers as ``weights``. A design that keeps all misses with high scores, and samples the
+            others, has much narrower intervals than an equal rate for all.
         simultaneous: whether the confidence level is the probability that the intervals of all classes contain their
             values at once, with ``average="none"``. The method of the result is "max-t": see
             :mod:`torch_ap.inference.simultaneous`.
@@ -249,6 +249,7 @@ def read(
     validated = inputs.validate_now(preds, target, sampling_weights)
     if sampling_weights is not None:
         settings.validate_weights()
+        tensors.SAMPLING_WEIGHTS.check(sampling_weights)
     return settings, settings.curve(validated), validated
 
 
@@ -413,8 +414,6 @@ def _dirichlet_intervals(
     check_convention(settings.convention, options.method, curve)
     if settings.averages:
         raise_invalid("average", "must be 'none' for method 'dirichlet'", settings.average)
-    if validated is not None and validated.weights is not None and not bool((validated.weights > 0).all()):
-        raise_invalid("sampling_weights", "must be above 0", float(validated.weights.min()))
     estimate = settings.each(curve)
     convention = replace(settings.convention, ties="grouped")  # the weight of one item is no group of tied items
     low, high = torch.full((2, len(estimate)), torch.nan, dtype=torch.float64)

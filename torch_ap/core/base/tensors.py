@@ -340,6 +340,8 @@ def _greatest(values: Tensor) -> Any:
 
 
 WEIGHTS = Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT)
+# the tolerance is larger than the rounding error of the reciprocal of a float32 probability, 1.2e-7
+SAMPLING_WEIGHTS = Rule("sampling_weights", "must be at least 1, as 1 / probability", low=1 - 1e-6, high=MOST_WEIGHT)
 RULES = (
     Rule("preds", "must not contain NaN"),
     Rule("target", "must contain integers from 0 to {top} (or `ignore_index`)", low=0),

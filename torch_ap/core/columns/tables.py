@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base.messages import short_repr, suggest_name
-from torch_ap.core.base.tensors import WEIGHTS
+from torch_ap.core.base.tensors import SAMPLING_WEIGHTS, WEIGHTS
 from torch_ap.core.columns.columns import Progress
 from torch_ap.core.columns.streams import (
     STANDARD_INPUT,
@@ -246,6 +246,7 @@ class Table:
         form: one of :data:`torch_ap.core.columns.table_names.FORMATS`; None for the format of the suffix.
         cluster: column of clusters, whose rows may depend on each other, or None.
         judge: column of a judge's labels or probabilities, or None; with it targets may be missing.
+        sampled: whether the weights are reciprocals of sampling probabilities.
         pos_label: the positive target, as text; None for 1, or true.
         systems: whether several columns of scores are systems with the same targets, instead of classes.
         clusters: the number of each cluster by its name, in order of occurrence; filled by :meth:`batches`.
@@ -264,6 +265,7 @@ class Table:
     systems: bool = False
     cluster: str | None = None
     judge: str | None = None
+    sampled: bool = False
     clusters: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
@@ -338,7 +340,8 @@ class Table:
         weights = None
         if self.weights is not None:
             weights = self._numbers(batch, self.weights, row).to(torch.float64)
-            self._check(~WEIGHTS.offends(weights), self.weights, row, WEIGHTS.rule, weights)
+            valid = SAMPLING_WEIGHTS if self.sampled else WEIGHTS
+            self._check(~valid.offends(weights), self.weights, row, valid.rule, weights)
         baseline = None if self.baseline is None else self._numbers(batch, self.baseline, row)
         group = None if self.group is None else self._mapped(batch, self.group, row, _numbering(self.groups))
         cluster = None if self.cluster is None else self._mapped(batch, self.cluster, row, _numbering(self.clusters))
