@@ -74,12 +74,20 @@ def test_terms_are_derivatives_in_the_weight_of_an_item():
         assert wanted + own == pytest.approx(slope, abs=1e-7)  # finite differences or roots
 
 
-def test_no_noise_is_the_average_precision():
+@pytest.mark.parametrize("separation", [0.0, 100.0])
+def test_no_noise_is_the_average_precision(separation):
     scores, target = sample()
-    found, plain = noisy_average_precision_interval(scores, target), average_precision_interval(scores, target)
-    assert float(found.estimate) == pytest.approx(float(plain.estimate), rel=REORDERED)
-    # delta method of one more factor
-    assert float(found.standard_error) == pytest.approx(float(plain.standard_error), rel=0.01)
+    scores = scores + separation * target
+    for labels in (target, target * 0, target * 0 + 1):
+        plain = average_precision_interval(scores, labels)
+        assert noisy_average_precision_interval(scores, labels) == plain
+        assert noisy_metric(scores, labels).noisy_interval() == plain
+    few = noisy_average_precision_interval(scores, target, false_negative_rate=1e-12)
+    if not separation:
+        plain = average_precision_interval(scores, target)
+        assert float(few.estimate) == pytest.approx(float(plain.estimate), rel=REORDERED)
+        # delta method of one more factor
+        assert float(few.standard_error) == pytest.approx(float(plain.standard_error), rel=0.01)
 
 
 def test_noise_that_explains_all_hits_and_bad_rates():
@@ -87,13 +95,16 @@ def test_noise_that_explains_all_hits_and_bad_rates():
     found = noisy_average_precision_interval(scores, target, false_positive_rate=0.3)
     assert math.isnan(found.estimate)
     assert "may explain all hits" in found.reason
-    few = noisy_average_precision_interval(torch.arange(9.0), torch.tensor([0] * 8 + [1]))
+    few = noisy_average_precision_interval(torch.arange(9.0), torch.tensor([0] * 8 + [1]), false_negative_rate=0.1)
     assert math.isnan(few.low)
     above = noisy_average_precision_interval(
         torch.arange(30.0, 0, -1), torch.tensor([1] * 12 + [0] * 18), false_positive_rate=0.1
     )
-    assert above.estimate > 1
-    assert "not between 0 and 1" in above.reason
+    assert (float(above.estimate), math.isnan(above.low)) == (1, True)
+    assert "the corrected AP, 1.08, is not between 0 and 1, and the rates may be too high" in above.reason
+    many = noisy_average_precision_interval(scores, target, false_negative_rate=0.99)
+    assert math.isnan(many.estimate)
+    assert f"{100 * int(target.sum())} corrected hits of 200 items" in many.reason
     for rates in ({"false_positive_rate": 0.6, "false_negative_rate": 0.4}, {"false_positive_rate": -1}):
         with pytest.raises(ValueError, match="`false_positive_rate`"):
             noisy_average_precision_interval(scores, target, **rates)

@@ -6,13 +6,16 @@ from torch import Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.items.inputs import ClassificationInputs
-from torch_ap.core.ranking import segments
+from torch_ap.core.measures.convention import PLAIN
+from torch_ap.core.ranking import builders, segments
 from torch_ap.inference import record
+from torch_ap.inference.average_precision import curve_interval
 from torch_ap.inference.pseudo_labels import average_precision_of_pseudo_labels, sum_of_squared_deviations
-from torch_ap.inference.record import Interval
+from torch_ap.inference.record import Interval, first_interval
+from torch_ap.inference.resampling import InferenceSettings
 
 _METHOD = "corrected-influence"
-_LEAST_HITS = 2.0  # standard errors; below, the corrected AP is far from the truth
+_ERRORS = 2.0  # standard errors by which the corrected number of hits must exceed 0, and may exceed the items
 
 
 def noisy_average_precision_interval(
@@ -45,14 +48,17 @@ def noisy_average_precision_interval(
         confidence_level: nominal coverage, in (0, 1).
 
     Returns:
-        :class:`torch_ap.inference.Interval` of 0-d float64 tensors. The estimate can be above 1. NaN with a reason, if
-        the corrected number of hits M is below two of its standard errors: then false labels may explain all hits.
+        :class:`torch_ap.inference.Interval` of 0-d float64 tensors; with both rates 0 that of
+        :func:`torch_ap.inference.average_precision_interval`. A corrected AP outside [0, 1] is clamped, with NaN ends
+        and a reason. Everything is NaN, with a reason, if the corrected number of hits M is below two of its standard
+        errors, because false labels may then explain all hits; or if M exceeds N by more than two of them, because the
+        rates then contradict the labels.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
 
     Coverage at 95%: .944 to .971 with up to 52% false labels among the positive ones, where the interval of the noisy
-    labels covers 0 to .573 (``benchmarks.coverage``). Without noise it is the AP. Source: Menon et al. (2015), Learning
+    labels covers 0 to .573 (``benchmarks.coverage``). Source: Menon et al. (2015), Learning
     from Corrupted Binary Labels via Class-Probability Estimation, for the corrected labels.
 
     Example:
@@ -78,17 +84,23 @@ def interval_of_noisy_items(
     if alpha + beta >= 1:
         raise_invalid("false_positive_rate", f"must be below 1 - `false_negative_rate`, {1 - beta:g}", alpha)
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
+    if alpha == beta == 0:
+        options = InferenceSettings(confidence_level, "influence")
+        return first_interval(curve_interval(builders.from_scores(scores, target), PLAIN, options))
     labels = (segments.as_float64(target) - alpha) / (1 - alpha - beta)
     ap = average_precision_of_pseudo_labels(scores, labels)
     nan = torch.full_like(ap.total, torch.nan)
-    settings = (confidence_level, _METHOD, "iid")
-    if not float(ap.total) > _LEAST_HITS * float(sum_of_squared_deviations(labels).sqrt()):
+    settings, margin = (confidence_level, _METHOD, "iid"), _ERRORS * float(sum_of_squared_deviations(labels).sqrt())
+    if not float(ap.total) > margin:
         reason = "false labels may explain all hits: the corrected number of hits is not above its own error"
+        return Interval(nan, nan, nan, nan, *settings, reason)
+    if float(ap.total) - len(labels) > margin:
+        reason = f"the rates contradict the labels: {float(ap.total):.4g} corrected hits of {len(labels)} items"
         return Interval(nan, nan, nan, nan, *settings, reason)
     error = sum_of_squared_deviations(labels * ap.slope + ap.offset).sqrt()
     low, high = record.logit(ap.value, error, record.student_quantile(confidence_level, ap.total - 1))
     reason = ""
     if bool(torch.isnan(low)):
-        reason = "fewer than two corrected hits" if ap.total < 2 else "the corrected AP is not between 0 and 1"
-        reason += ": the ends are NaN"
-    return Interval(ap.value, low, high, error, *settings, reason)
+        outside = f"the corrected AP, {float(ap.value):.3g}, is not between 0 and 1, and the rates may be too high"
+        reason = f"{'fewer than two corrected hits' if ap.total < 2 else outside}: the ends are NaN"
+    return Interval(ap.value.clamp(0, 1), low, high, error, *settings, reason)
