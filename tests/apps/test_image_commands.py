@@ -572,7 +572,9 @@ def test_every_command_lists_suspicious_labels(command, command_inputs, run_comm
     both = run_command(*words, "--json")
     (with_labels,) = (x["suspicious_labels"] for x in both.values() if "suspicious_labels" in x)
     assert with_labels["counts"]["missed by all"] <= counts["missed by all"]
-    assert "missed by all" in run_command(*words)
+    said = run_command(*words)
+    assert "missed by all" in said
+    assert f"Suspicious labels of {next(iter(both))} at IoU" in said
 
 
 @pytest.mark.usefixtures("command_inputs")

@@ -56,6 +56,13 @@ def test_tables_sort_search_and_filter(browser, tmp_path):
         assert column(page, 0) == [
             x for x in ("class 11", "class 10", "class 1") if float(values[names.index(x)]) >= 0.4
         ]
+        page.get_by_label("Search the rows").first.fill("")
+        page.get_by_label("Column to filter by").first.select_option("share of loss")
+        page.get_by_label("Limit", exact=True).first.fill("8")
+        head = page.locator("table.sortable thead th").all_text_contents().index("share of loss")
+        shown = [float(x.removesuffix("%")) for x in column(page, head)]
+        assert 0 < len(shown) < len(names)
+        assert min(shown) >= 8, "in percent, as the table"
 
 
 @each("name", ["coco", "embeddings"])  # the others are in test_report_sections
@@ -74,6 +81,8 @@ def test_names_are_never_code(browser, tmp_path):
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         cells = column(page, 0)
+        names = "[...document.querySelectorAll('tbody th')].map(x => x.getBoundingClientRect().width).filter(x => x)"
+        assert min(page.evaluate(names)) > 40, "no column of single letters"
     assert sorted(cells) == sorted(x.replace("\u202e", "\\u202e").replace("\u2028", "\\u2028") for x in HOSTILE)
 
 
@@ -243,6 +252,11 @@ def test_the_slider_of_queries_equals_the_measures_at_k(browser, tmp_path):
             value = page.locator(".results td").first.text_content()
             expected = functional.retrieval_precision(preds, target, indexes=indexes, top_k=place + 1)
             assert value == f"{float(expected.mean()):.3f}"
+        over = page.locator(".chart .u-over").last
+        over.scroll_into_view_if_needed()
+        box = over.bounding_box()
+        page.mouse.move(box["x"] + 0.41 * box["width"], box["y"] + 10)
+        assert re.match(r"k \d+\n", over.locator(".tip").inner_text()), "a depth that exists"
         row = page.locator("tr[data-key] button").first
         query = int(row.text_content())
         row.click()

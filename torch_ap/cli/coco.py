@@ -226,20 +226,21 @@ def write(
     if args.operating_points:
         further["operating_points"] = OperatingPointReport(args, metric, class_names)
     if args.suspicious_labels:
-        further["suspicious_labels"] = _suspicious_labels(metrics, class_names, images, annotation_ids)
+        further["suspicious_labels"] = _suspicious_labels(paths, metrics, class_names, images, annotation_ids)
     tested = gates_of_lists(args, paths, metrics, layout.key("map"))
     return gates.write(args, DetectorReport(args, paths, results, layout, further), tested)
 
 
 def _suspicious_labels(
+    paths: Paths,
     metrics: Mapping[str, Any],
     class_names: ClassNames,
     images: Sequence[Any],
     annotation_ids: Sequence[Sequence[Any]] | None,
 ) -> SuspiciousLabelsReport:
     """Return the report on the labels that the first list contradicts and no list detects; arguments as for `write`."""
-    metric, *others = metrics.values()
-    labels = metric.suspicious_labels(others, class_names=class_names)
+    (path, metric), *others = metrics.items()
+    labels = metric.suspicious_labels([x for _, x in others], class_names=class_names)
 
     def id_of(row: dict[str, Any], column: str) -> Any:
         place = row[column]
@@ -250,7 +251,9 @@ def _suspicious_labels(
     for name, column in zip(names, ("ground_truth", "other"), strict=True):
         ids[name] = partial(id_of, column=column)
     hidden = ("detection",) if annotation_ids is None else ("detection", "ground_truth", "other")
-    title = f"Suspicious labels at IoU {metric._matches_at(class_names={}).iou_threshold:g}, AP {number(labels.value)}"
+    of_list = f" of {paths.names[path]}" if others else ""
+    iou = metric._matches_at(class_names={}).iou_threshold
+    title = f"Suspicious labels{of_list} at IoU {iou:g}, AP {number(labels.value)}"
     return SuspiciousLabelsReport(labels, f"{title}: the change of AP if a label were corrected", ids, hidden)
 
 

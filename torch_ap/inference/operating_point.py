@@ -59,15 +59,15 @@ class OperatingPoint(CutNumbers):
     =============  =========  ====================  ====================
     criterion      ratio      "posterior"           "bootstrap"
     =============  =========  ====================  ====================
-    best F1        precision  .897 / .917 / .937    .893 / .898 / .933
-    best F1        recall     .863 / .885 / .923    .900 / .910 / .947
-    best F1        F1         .850 / .873 / .900    .867 / .887 / .937
-    precision .7   precision  .941 / .950 / .957    .809 / .849 / .877
-    precision .7   recall     .914 / .934 / .950    .910 / .926 / .950
-    precision .7   F1         .903 / .929 / .940    .885 / .896 / .917
-    recall .8      precision  .927 / .938 / .963    .920 / .933 / .947
-    recall .8      recall     .907 / .940 / .943    .897 / .922 / .943
-    recall .8      F1         .917 / .932 / .953    .903 / .930 / .950
+    best F1        precision  .914 / .925 / .927    .892 / .904 / .922
+    best F1        recall     .890 / .900 / .923    .924 / .929 / .942
+    best F1        F1         .885 / .900 / .907    .887 / .906 / .921
+    precision .7   precision  .940 / .952 / .969    .806 / .830 / .880
+    precision .7   recall     .918 / .932 / .949    .923 / .929 / .942
+    precision .7   F1         .908 / .927 / .948    .887 / .894 / .903
+    recall .8      precision  .943 / .949 / .950    .918 / .932 / .949
+    recall .8      recall     .925 / .943 / .951    .899 / .923 / .948
+    recall .8      F1         .934 / .943 / .944    .919 / .931 / .942
     =============  =========  ====================  ====================
 
     The estimands are the ratios in the population at the chosen threshold. "posterior" treats the threshold as fixed in

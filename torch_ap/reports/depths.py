@@ -13,7 +13,7 @@ from torch_ap.reports.content import Cell, Table, Widget, with_interval
 from torch_ap.reports.estimates import ReportOptions
 
 _EVERY, _RATIO, _MOST = 20, 1.15, 1000  # every depth up to 20, then steps of 15%, up to 1,000
-_DIGITS = 4
+_DIGITS = 6  # the page rounds to 3
 _LISTED = (1, 2, 3, 5, 10, 20)  # depths of the table without scripts
 
 

@@ -63,6 +63,11 @@ class ReportOptions:
         """The resampling with at most 200 resamples, for standard errors of many numbers (5% off on average)."""
         return replace(self.resampling, n_resamples=min(self.resampling.n_resamples, _FEW_RESAMPLES))
 
+    @property
+    def one_of_several(self) -> str:
+        """The name of the first system if there are several; "" for one."""
+        return "" if self.other is None else self.systems[0]
+
     def per_system(self, value: Any, other_value: Callable[[], Any]) -> dict[str, Any]:
         """Return the value of each system by name; ``other_value`` is called if there is a second system."""
         return dict(zip(self.systems, [value, other_value()] if self.other is not None else [value], strict=False))

@@ -240,7 +240,11 @@ class _Gallery:
             box = DASH if row["box"] is None else " ".join(f"{x:.6g}" for x in row["box"])
             numbers = row["change"], row["score"], row["iou"]
             rows.append([self._image_names[image], row["kind"], " → ".join(names), *numbers, box])
-        return labels_text(labels.counts, len(shots)), shots, Table(head, rows, CHANGE, sortable=True)
+        return (
+            labels_text(labels.counts, len(shots), options.one_of_several),
+            shots,
+            Table(head, rows, CHANGE, sortable=True),
+        )
 
     def _part(
         self,

@@ -90,7 +90,8 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
         bars = {name: class_bars(x, options.names, how, by_system[name]) for name, x in metrics.items()}
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
         sections.append(_class_table(metric, options, curves, units, classes))
-    sections += _label_section(metric, settings, [x.name for x in curves] if has_classes and not is_single else None)
+    names = [x.name for x in curves] if has_classes and not is_single else None
+    sections += _label_section(metric, settings, names, options.one_of_several)
     return Content(
         head,
         convention=words.describe_over_classes(metric._settings.convention, average, units[1] if has_classes else ""),
@@ -226,10 +227,10 @@ def _class_table(
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), *reasons_of(differences), table])
 
 
-def _label_section(metric: Any, settings: APSettings, names: Sequence[str] | None) -> list[Section]:
+def _label_section(metric: Any, settings: APSettings, names: Sequence[str] | None, system: str) -> list[Section]:
     """Return the targets that may be wrong by the value of these settings, or why there are none."""
     try:
-        return labels_section(labels_of_metric(metric, settings, MAX_LABELS, names))
+        return labels_section(labels_of_metric(metric, settings, MAX_LABELS, names), system)
     except ValueError as error:
         return [Section(LABELS, [f"Not available: {error}."])]
 

@@ -81,7 +81,7 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
         sections=[
             *sections,
             *_query_sections(table, options, name, has_loss=has_loss),
-            *(labels_section(options.labels) if options.labels is not None else []),
+            *(labels_section(options.labels, options.one_of_several) if options.labels is not None else []),
         ],
     )
 

@@ -112,7 +112,8 @@ const page = (() => {
       let shown = 0;
       for (const row of rows) {
         const isWanted = row.textContent.toLowerCase().includes(wanted);
-        const isInside = least === null || side.value * (cellKey(row, column.value) - least) >= 0;
+        const scale = row.cells[column.value].textContent.endsWith("%") ? 100 : 1;
+        const isInside = least === null || side.value * (scale * cellKey(row, column.value) - least) >= 0;
         row.hidden = !(isWanted && isInside);
         shown += !row.hidden;
       }
@@ -201,7 +202,7 @@ const page = (() => {
       const {left, top} = u.cursor;
       box.hidden = left == null || left < 0;
       if (box.hidden) return;
-      const x = u.posToVal(left, "x");
+      const at = u.posToVal(left, "x"), x = options.step ? at : xs()[nearest(xs(), at)];
       const lines = options.series.map((series, place) => {
         const i = nearest(series.x, x);
         if (series.x[i] === undefined || (options.step && x > series.x[series.x.length - 1])) return "";
