@@ -1,5 +1,6 @@
 """Pages of reports in a browser: rows and points open their details, the class confusions follow the slider."""
 
+import collections
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from tests.apps.test_report_pages import HOSTILE, move, slide
 from tests.apps.test_reports import SCRIPT, labels, queries
 from tests.support.browser import chromium, in_browser, opened, violations
 from tests.support.oracles_detection import random_scene
-from torch_ap import MultilabelAveragePrecision, functional, report
+from torch_ap import MulticlassAveragePrecision, MultilabelAveragePrecision, functional, report
 from torch_ap.inference import compare_per_query
 from torch_ap.reports.content import DASH
 
@@ -235,6 +236,30 @@ def test_confusions_follow_the_slider(browser, detectors, page_of_detectors):
         align = "cells => cells.map(x => getComputedStyle(x).textAlign)"
         for row in ("thead tr", "tbody tr:first-child"):
             assert page.eval_on_selector_all(f".confusions {row} > *", align) == ["left", "left", "right"]
+
+
+def test_confusions_of_classes_follow_the_slider(browser, tmp_path):
+    generator = torch.Generator().manual_seed(5)
+    scores = torch.rand(60, 3, generator=generator).round(decimals=1)
+    target = torch.randint(3, (60,), generator=generator)
+    metric = MulticlassAveragePrecision(3, normalization="none", ignore_index=-1)
+    metric.update(scores, torch.where(torch.arange(60) < 5, -1, target))
+    with opened(browser, report(metric, tmp_path / "x.html", class_names=["a", "b", "c"])) as page:
+        assert page.get_by_label("Ranking", exact=True).input_value() == "0", "all classes"
+        last = int(page.locator("input[type=range]").first.get_attribute("max"))
+        for place in {0, last // 3, last}:
+            threshold, wanted = move(page, place), collections.Counter()
+            for row, true in list(zip(scores.tolist(), target.tolist(), strict=True))[5:]:
+                first = row.index(max(row))
+                # scores have one digit
+                if max(row) > threshold - 1e-3 and first != true:
+                    wanted["abc"[true], "abc"[first]] += 1
+            rows = page.eval_on_selector_all(
+                ".confusions tbody tr", "rows => rows.map(x => [...x.cells].map(y => y.textContent))"
+            )
+            assert {(a, b): int(n) for a, b, n in rows} == wanted
+            counted = f": {sum(wanted.values())} items whose highest score is of another class"
+            assert counted in page.locator(".confusions .remark").text_content()
 
 
 def test_the_page_of_two_detectors_without_scripts_on_a_phone_and_in_print(browser, page_of_detectors):

@@ -1,15 +1,16 @@
 """Report of a classifier: one ranking, or one per class or label."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_ap.classification.analyses import ItemAnalyses
 from torch_ap.classification.suspicious import labels_of_metric
 from torch_ap.core.base.messages import raise_invalid
-from torch_ap.core.items.inputs import counted_items
+from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
 from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
@@ -88,7 +89,8 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
         metrics = options.per_system(metric, lambda: options.other)
         how = IntervalOptions(options.confidence_level, options.resampling, options.simultaneous)
         bars = {name: class_bars(x, options.names, how, by_system[name]) for name, x in metrics.items()}
-        sections += class_sections(metric, curves, cuts, bars, units[1], options, caption)
+        confusions = _confusions(metric)
+        sections += class_sections(metric, curves, cuts, bars, units[1], options, caption, confusions=confusions)
         sections.append(_class_table(metric, options, curves, units, classes))
     names = [x.name for x in curves] if has_classes and not is_single else None
     sections += _label_section(metric, settings, names, options.one_of_several)
@@ -114,6 +116,29 @@ def _class_differences(
             return mine.compare_each(theirs, names, options.confidence_level, options.resampling)
 
     return ClassDifferences(names, (first, second), compare, names, options)
+
+
+def _confusions(metric: ItemAnalyses) -> Callable[[float], Tensor] | None:
+    """Return the function from a threshold to the confusion matrix of the class with the highest score, (K + 1, K + 1).
+
+    The last row and column are for no class, as in the matrix of a detector. None for labels, weights and bins.
+    """
+    with metric._all_ranks():
+        try:
+            batch: Batch | None = metric._sample().batch
+        except ValueError:  # weighted items
+            return None
+    if batch is None or batch.weights is not None or not metric._settings.inputs.classes:
+        return None
+    counted = counted_items(batch.target)
+    highest, chosen = segments.comparable(batch.scores[counted]).max(1)
+    target, size = batch.target[counted].long(), batch.scores.shape[1] + 1
+
+    def matrix(threshold: float) -> Tensor:
+        decided = torch.where(highest >= threshold, chosen, size - 1)
+        return torch.bincount(target * size + decided, minlength=size * size).view(size, size)
+
+    return matrix
 
 
 def _decision_differences(
@@ -156,7 +181,7 @@ def _decision_differences(
     return rows, remarks
 
 
-def _per_item(flags: torch.Tensor) -> torch.Tensor:
+def _per_item(flags: Tensor) -> Tensor:
     """Return the number of flags of each item."""
     return flags.flatten(1).sum(1) if flags.ndim > 1 else flags.long()
 

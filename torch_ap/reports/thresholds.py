@@ -28,6 +28,9 @@ RULES: tuple[tuple[str, dict[str, Any]], ...] = (
 ALL = "all"  # name of the ranking of all classes
 _MOST, _FEWEST, _TOTAL = 200, 20, 15_000  # thresholds of a ranking on the page, and of all rankings
 _DIGITS = 3  # of the ends of intervals, as the page shows them
+# heads of the confusions of detections and of classified items, and what is counted
+_OBJECT_WORDS = "object", "detected as", "objects", "objects detected as another class"
+_ITEM_WORDS = "class", "highest score", "items", "items whose highest score is of another class"
 _GRID, _MOST_CONFUSIONS, _LISTED = 25, 300, 20  # thresholds with confusions, cells at each, rows without scripts
 
 
@@ -120,8 +123,8 @@ def threshold_widget(
         systems: the rankings of each system by name, in the same order in each. The slider moves over the first system.
         parts: content without JavaScript.
         options: arguments of the report.
-        confusions: returns the (K + 1, K + 1) confusion matrix of a detector at a threshold for all classes, whose
-            ranking is the first and has the classes and then the slices after it; None for no confusions.
+        confusions: returns the (K + 1, K + 1) confusion matrix at a threshold for all classes, whose ranking is the
+            first and has the classes and then the slices after it; None for no confusions.
     """
     (first, *others) = systems.values()
     most = max(_FEWEST, min(_MOST, _TOTAL // max(1, len(first) * len(systems))))
@@ -132,12 +135,14 @@ def threshold_widget(
         | {"others": [sampled_numbers(other[place], most, options.confidence_level) for other in others]}
         for place, cuts in enumerate(first)
     ]
-    sampled, table = _confusions(rows, confusions) if confusions is not None else ([], [])
+    words = _OBJECT_WORDS if first[0].n is None else _ITEM_WORDS
+    sampled, table = _confusions(rows, confusions, words) if confusions is not None else ([], [])
     return Widget(
         "thresholds",
         {
             "rankings": rows,
             "confusions": sampled,
+            "confusion words": words,
             "systems": list(systems) if others else [""],
             "rules": [name for name, _ in RULES],
             "level": options.level,
@@ -156,7 +161,7 @@ def grouped_ends(groups: ItemGroups, thresholds: Array, m: float, level: float) 
 
 
 def _confusions(
-    rows: Sequence[Mapping[str, Any]], matrix_at: Callable[[float], Tensor]
+    rows: Sequence[Mapping[str, Any]], matrix_at: Callable[[float], Tensor], words: Sequence[str]
 ) -> tuple[list[Any], list[Table]]:
     """Return the most frequent class confusions at some thresholds for all classes, and a table for the best F1."""
     thresholds, best = rows[0]["t"], max(rows[0]["best"][0], 0)
@@ -174,7 +179,7 @@ def _confusions(
         if place == best:
             listed: list[list[Cell]] = [[names[a], names[b], n] for a, b, n in list(zip(*cells, strict=True))[:_LISTED]]
             text = f"Class confusions at score ≥ {thresholds[place]:g}, the best F1 of all classes"
-            table = [Table(["object", "detected as", "objects"], listed, summary=text)] if listed else []
+            table = [Table(list(words[:-1]), listed, summary=text)] if listed else []
     return sampled, table
 
 

@@ -16,6 +16,7 @@ page.register("thresholds", (element, data) => {
   const missing = create("output", {});
   const results = create("div", {class: "results", tabindex: 0}), remark = create("p", {class: "remark"}), charts = create("div");
   const confusions = create("div", {class: "confusions", tabindex: 0}), MAX_CONFUSIONS = 10;
+  const heads = data["confusion words"].slice(0, -1), counted = data["confusion words"].at(-1);
 
   async function copyThreshold() {
     const text = String(ranking.t[place]);
@@ -63,9 +64,9 @@ page.register("thresholds", (element, data) => {
     const shown = rows.slice(0, MAX_CONFUSIONS), kept = counts.length < near.kinds ? ` the ${number(counts.length)} most frequent of` : "";
     confusions.replaceChildren(create("h3", {}, chosen < 0 ? "Class confusions" : `Class confusions: ${ranking.name}`),
       create("p", {class: "remark"}, `At score ≥ ${score(near.t)} for all classes, the nearest of ${data.confusions.length} ` +
-        `thresholds with confusions: ${number(near.total)} objects detected as another class.` + (shown.length < rows.length || kept ?
+        `thresholds with confusions: ${number(near.total)} ${counted}.` + (shown.length < rows.length || kept ?
         ` Shown: ${shown.length} of ${number(rows.length)} pairs${kept ? `, among${kept} ${number(near.kinds)}` : ""}.` : "")),
-      ...(shown.length ? [table(["object", "detected as", "objects"], shown, 2)] : []));
+      ...(shown.length ? [table(heads, shown, 2)] : []));
   }
 
   function show(index) {
