@@ -16,6 +16,7 @@ from torch_ap.core.ranking.builders import from_scores
 from torch_ap.functional import retrieval_average_precision
 from torch_ap.inference import chance_test_of_queries
 from torch_ap.inference.query_chance import gamma_tail
+from torch_ap.inference.random_ranking import random_average_precision
 from torch_ap.inference.record import SAME_VALUE
 
 SETTINGS = (
@@ -153,6 +154,32 @@ def test_gamma_takes_over_where_no_order_is_as_good():
     assert float(only.p_value) == 0.01
     assert only.reason == "p_value is the smallest possible with 99 permutations"
     assert "none of 99 permutations" in found.reason
+
+
+@each("settings", [{}, {"top_k": 10}, {"ties": "grouped"}])
+def test_one_ranking_has_the_p_value_of_the_permutations(settings):
+    """The AP of one random ranking has a longer tail than the gamma law."""
+    target = (torch.arange(1000) < 20).long()
+    found = chance_test_of_queries(torch.arange(1000, 0, -1), target, n_resamples=99, **settings)
+    assert (found.method, float(found.p_value)) == ("permutation", 0.01)
+    assert found.reason == "p_value is the smallest possible with 99 permutations"
+    gamma = chance_test_of_queries(torch.arange(1000, 0, -1), target, method="gamma", **settings)
+    assert gamma.p_value < 1e-9
+    assert "too light for one ranking" in gamma.reason
+    # a query whose order has no effect is none of several
+    both, indexes = torch.cat([target, torch.ones(5).long()]), (torch.arange(1005) >= 1000).long()
+    again = chance_test_of_queries(-torch.arange(1005.0), both, indexes, n_resamples=99, **settings)
+    assert (again.method, float(again.p_value)) == ("permutation", 0.01)
+
+
+def test_gamma_law_of_one_ranking_is_too_light():
+    """Count the random rankings of 20 hits in 1,000 items whose p-value is at most .1%."""
+    rng, law = np.random.default_rng(0), random_average_precision(1000, 20)
+    ranks = np.sort(np.argpartition(rng.random((20_000, 1000), dtype=np.float32), 20, axis=1)[:, :20] + 1, axis=1)
+    values = (np.arange(1, 21) / ranks).mean(1)
+    tails = [gamma_tail(x, float(law.mean), float(law.variance), float(law.least)) for x in values]
+    # 20 are expected, with a standard deviation of 4.5
+    assert (np.array(tails) <= 0.001).sum() > 60
 
 
 def test_gamma_law_has_the_moments():

@@ -11,7 +11,10 @@ comes from a gamma distribution with the same mean E, variance V and least value
 l is the value with all relevant documents last, without ties. A normal distribution is not used, because its tail is
 far too small for few queries. For 3 to 300 queries, the gamma distribution rejects 4.7 to 5.5% of random rankings at
 nominal 5%, .9 to 2.4% at 1% and .01 to .5% at .1%; the normal distribution 5.8 to 6.8%, 1.6 to 3.9% and .3 to 2.8%
-(``benchmarks.coverage``, 20,000 draws). So p-values below 1 / B are approximate.
+(``benchmarks.coverage``, 20,000 draws). So p-values below 1 / B are approximate. They are too small for long rankings
+with few relevant documents: at .1%, with 20 of 1,000 documents relevant, by a factor of 6 for 10 queries and of 2 for
+300. For a single ranking, the factor is 11 there, and 1.5 for 10 of 100 (400,000 draws). The gamma distribution is
+therefore not used for one ranking, unless ``method="gamma"`` requests it.
 
 Queries in groups, such as a topic or a user, may depend on each other, also under chance. "t" then tests whether MAP is
 above its chance level in the population of groups, one-sided: with d_q the AP of a query minus its chance level,
@@ -81,8 +84,10 @@ def chance_test_of_queries(
     """Test whether MAP or MAP@k is better than the MAP of random orders of each query's labels.
 
     p = P(MAP* >= MAP) is (b + 1) / (B + 1), if b of B random orders are at least as good. Then P(p <= alpha) <= alpha
-    for any number of queries. If no order is, p is the smaller of 1 / (B + 1) and the tail of the gamma distribution
-    of :mod:`torch_ap.inference.query_chance`.
+    for any number of queries. If no order is, p of several queries is the smaller of 1 / (B + 1) and the tail of the
+    gamma distribution of :mod:`torch_ap.inference.query_chance`, which is approximate. For one ranking, whose AP has a
+    much longer tail, p is 1 / (B + 1): use more random orders, or for AP of few items the exact p-value of
+    :func:`torch_ap.inference.chance_test`.
 
     Args:
         preds: (N,) scores of the documents of all queries, no NaN; other shapes are flattened. Ties remain in the
@@ -93,9 +98,9 @@ def chance_test_of_queries(
         top_k: k of MAP@k, at least 1; None for MAP.
         denominator: divisor of AP@k: "min" min(k, m), or "relevant" m.
         ties: "expected" (mean over the orders of tied scores) or "grouped" (they form one threshold).
-        method: "permutation", "gamma", or "auto": permutation, and gamma if no order is as good. With ``groups`` of
-            queries "auto" is "t", the test of :mod:`torch_ap.inference.query_chance`; the other two then require that
-            the labels of different queries are independent.
+        method: "permutation", "gamma", or "auto": permutation, and gamma if no order of several queries is as good.
+            With ``groups`` of queries "auto" is "t", the test of :mod:`torch_ap.inference.query_chance`; the other two
+            then require that the labels of different queries are independent.
         groups: (N,) integers, a tensor or a list, None for independent items. The group of each document's query, such
             as a topic or a user, or for AP@k of one ranking the group of each item, such as a patient. Whether AP@k is
             above chance in the population of groups of items is tested as by "jackknife" in
@@ -235,16 +240,19 @@ class RandomLabels:
         deviation = math.sqrt(variance)
         tail = gamma_tail(value, mean, variance, least)
         chosen, p, reason = "gamma", tail, ""
+        is_single = int((self.weights * self._parts[1] > 0).sum()) == 1
         if self.group is not None and method in ("auto", "t"):
             chosen, (p, reason) = "t", self._grouped_p_value(Groups.from_ids(self.group[self.group >= 0]))
         elif method != "gamma":
             values = self.draw(resampling)
             reached, count = int((values >= value - SAME_VALUE).sum()), len(values)
             p, chosen = (reached + 1) / (count + 1), "permutation"
-            if not reached and method == "auto" and tail < p:
+            if not reached and method == "auto" and tail < p and not is_single:
                 p, chosen, reason = tail, "gamma", f"none of {count} permutations is as good: p by the gamma law"
             elif not reached:
                 reason = f"p_value is the smallest possible with {count} permutations"
+        elif is_single:
+            reason = "the tail of the gamma law is too light for one ranking: p is likely too small"
         z = (value - mean) / deviation if deviation > 0 else 0.0
         corrected = (value - mean) / (1 - mean) if 1 - mean > SAME_VALUE else math.nan
         numbers = (value, mean, deviation, z, p, value / mean, corrected)
