@@ -3,7 +3,13 @@
 from typing import NamedTuple
 
 _SORTS = ("torch_ap/core/ranking", "torch_ap/core/measures/average_precision.py", "torch_ap/core/base/arrays.py")
-_ITEMS = (*_SORTS, "torch_ap/core/items", "torch_ap/classification", "torch_ap/core/metric")
+_ITEMS = (
+    *_SORTS,
+    "torch_ap/core/items",
+    "torch_ap/classification",
+    "torch_ap/core/metric",
+    ":!torch_ap/classification/item_sample.py",  # intervals and comparisons, in no table of these
+)
 _QUERIES = (
     *_SORTS,
     "torch_ap/core/metric",
@@ -17,12 +23,13 @@ _QUERIES = (
 )
 _STEPS = (*_ITEMS, "torch_ap/retrieval/inputs.py", "torch_ap/retrieval/metrics/state.py")
 _COMMANDS = ("torch_ap/cli", "torch_ap/functional.py", "torch_ap/core/columns")
-_COCO = (
+_IMAGES = (
     "torch_ap/detection/inputs",
     "torch_ap/detection/matching",
     "torch_ap/detection/metrics",
     "torch_ap/detection/shapes",
 )
+_COCO = (*_IMAGES, ":!torch_ap/detection/metrics/diagnosis.py")  # which the tables of errors and pages run
 _DETECTION = ("detection", "--threads", "1", "--parts")
 
 
@@ -33,7 +40,7 @@ class Table(NamedTuple):
         name: its name in the markers of the page.
         words: the module of the benchmark and its options.
         title: the title above the table in the output.
-        code: files and folders whose changes make its rows old.
+        code: files and folders whose changes make its rows old; ":!" excludes one.
         page: the page.
     """
 
@@ -70,10 +77,10 @@ TABLES = (
     Table("boxes", (*_DETECTION, "boxes"), "From images in memory to the numbers", _COCO),
     Table("crowded", (*_DETECTION, "density"), "From images in memory to the numbers", _COCO),
     Table("lvis", (*_DETECTION, "lvis"), "LVIS of 1,203 classes", (*_COCO, "torch_ap/detection/rules/lvis.py")),
-    Table("errors", (*_DETECTION, "errors"), "Errors of images in memory", (*_COCO, "torch_ap/detection/errors")),
+    Table("errors", (*_DETECTION, "errors"), "Errors of images in memory", (*_IMAGES, "torch_ap/detection/errors")),
     Table("few-boxes", (*_DETECTION, "few"), "Few boxes: updates and compute", _COCO),
     Table("weak", (*_DETECTION, "weak"), "The first `compute` of weak detectors", _COCO),
-    Table("report", ("report",), "A page of a detector", (*_COCO, "torch_ap/reports", "torch_ap/plot")),
+    Table("report", ("report",), "A page of a detector", (*_IMAGES, "torch_ap/reports", "torch_ap/plot")),
     Table(
         "intervals", ("inference",), "Interval of one ranking, as a multiple of its AP", (*_SORTS, "torch_ap/inference")
     ),
