@@ -146,3 +146,138 @@ def test_of_copies_of_images_the_numbers_of_ground_truths_are_compared_alone():
     update({"boxes": box[:0], "labels": label[:0]})
     with pytest.raises(ValueError, match="got 4 with two different numbers of ground truths"):
         metric.compute()
+
+
+PAIRED = {
+    "binary": lambda: torch_ap.BinaryAveragePrecision(ignore_index=-1),
+    "binary_at_60": lambda: torch_ap.BinaryAveragePrecision(top_k=60),
+    "multiclass": lambda: torch_ap.MulticlassAveragePrecision(3),
+    "multilabel": lambda: torch_ap.MultilabelAveragePrecision(3),
+    "multilabel_micro": lambda: torch_ap.MultilabelAveragePrecision(3, average="micro"),
+}
+
+
+def draw_pair(name, n=120):
+    """Return the scores of two systems, targets in which neighbors are equal, and an order with the same targets."""
+    generator = torch.Generator().manual_seed(1)
+    columns = () if name.startswith("binary") else (3,)
+    preds = torch.randn(2, n, *columns, generator=generator)
+    target = (
+        torch.arange(n) % 3 if name == "multiclass" else (torch.rand(n, *columns, generator=generator) < 0.3).long()
+    )
+    target = target.clamp(max=1) if name.startswith("binary") else target
+    order = torch.arange(n)
+    for place in range(n):  # swap equal targets, so that the order of the targets is the same
+        other = int(torch.randint(n, (), generator=generator))
+        if torch.equal(target[place], target[other]):
+            order[[place, other]] = order[[other, place]]
+    assert torch.equal(target[order], target)
+    assert not torch.equal(order, torch.arange(n))
+    return preds, target, order
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("name", PAIRED)
+def test_items_of_two_metrics_are_paired_by_their_ids(name, groups):
+    preds, target, order = draw_pair(name)
+    ids = torch.arange(120) * 5 - 7
+    clusters = {"groups": torch.arange(120) // 3} if groups else {}
+
+    def updated(scores, rows, **options):
+        metric = PAIRED[name]()
+        options |= {key: value[rows] for key, value in clusters.items()}
+        for part in rows.split(50):
+            chosen_rows = torch.isin(rows, part)
+            metric.update(scores[part], target[part], **{key: value[chosen_rows] for key, value in options.items()})
+        return metric
+
+    rows = torch.arange(120)
+    first, same_order = updated(preds[0], rows, sample_ids=ids), updated(preds[1], rows, sample_ids=ids)
+    permuted = updated(preds[1], order, sample_ids=ids[order])
+    reversed_order = updated(preds[1], rows.flip(0), sample_ids=ids.flip(0))
+    wanted = first.compare(same_order)
+    unpaired = updated(preds[0], rows).compare(updated(preds[1], order)) if not groups else None
+    for other in (permuted, reversed_order):
+        found = first.compare(other)
+        assert float(found.p_value) == pytest.approx(float(wanted.p_value), rel=1e-9)  # sums in another order
+        assert float(found.standard_error) == pytest.approx(float(wanted.standard_error), rel=1e-9)  # as above
+    if unpaired is not None:
+        assert float(unpaired.standard_error) != pytest.approx(float(wanted.standard_error), rel=1e-6)
+    itself = first.compare(updated(preds[0], order, sample_ids=ids[order]))
+    assert (float(itself.standard_error), float(itself.p_value)) == (0, 1)
+    if name == "binary_at_60":
+        return
+    best = torch_ap.inference.best_of_metrics([first, same_order])
+    assert torch_ap.inference.best_of_metrics([first, permuted]).low == pytest.approx(float(best.low), rel=1e-9)
+    epochs = torch_ap.BestOf(PAIRED[name](), max_units=40)
+    fixed = torch_ap.BestOf(PAIRED[name](), max_units=40)
+    for scores, places in ((preds[0], rows), (preds[1], order)):
+        for metric, chosen_places in ((epochs, places), (fixed, rows)):
+            more = {key: value[chosen_places] for key, value in clusters.items()}
+            metric.update(scores[chosen_places], target[chosen_places], sample_ids=ids[chosen_places], **more)
+            metric.compute()
+            metric.reset()
+    assert epochs.best().low == pytest.approx(float(fixed.best().low), rel=1e-5)  # float32 contributions
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_rows_of_two_metrics_are_paired_by_their_ids(groups):
+    generator = torch.Generator().manual_seed(1)
+    preds, target = torch.rand(2, 60, 5, generator=generator), torch.eye(5).long()[torch.arange(60) % 5]
+    rows, ids, order = torch.arange(60), torch.arange(60) * 3 - 5, torch.randperm(60, generator=generator)
+    more = {"groups": torch.arange(60) // 3} if groups else {}
+
+    def updated(scores, places):
+        metric = torch_ap.RetrievalMAP()
+        for part in (*places.split(25), places[:4]):  # some rows again
+            options = {key: value[part] for key, value in more.items()}
+            metric.update(scores[part], target[part], sample_ids=ids[part], **options)
+        return metric
+
+    first, same_order, permuted = updated(preds[0], rows), updated(preds[1], rows), updated(preds[1], order)
+    assert first.compare(permuted) == first.compare(same_order)
+    assert first.compare(updated(preds[0], order)).p_value == 1
+    best = torch_ap.inference.best_of_metrics
+    assert best([first, permuted]) == best([first, same_order])
+    assert permuted.per_query()[0].tolist() == rows.tolist()
+    other = torch_ap.RetrievalMAP()
+    other.update(preds[0], target, sample_ids=ids + 3, **more)
+    with pytest.raises(ValueError, match=r"^`other` must .* `sample_ids`, but it lacks -5$"):
+        first.compare(other)
+
+
+def test_different_ids_cannot_be_paired():
+    preds, target, _ = draw_pair("binary")
+    metrics = [torch_ap.BinaryAveragePrecision() for _ in range(3)]
+    for metric, ids in zip(metrics, (torch.arange(120), torch.arange(120) + 1, None), strict=True):
+        metric.update(preds[0], target, sample_ids=ids)
+    with pytest.raises(ValueError, match=r"^`other` must have been .* the same `sample_ids`, but it lacks 0$"):
+        metrics[0].compare(metrics[1])
+    with pytest.raises(ValueError, match=r"^`metrics`: system 1 must .* `sample_ids`, but it lacks 0$"):
+        torch_ap.inference.best_of_metrics(metrics[:2])
+    metrics[0].update(preds[0][:1], target[:1], sample_ids=[500])
+    metrics[2].update(preds[0][:1], target[:1])
+    more = torch_ap.BinaryAveragePrecision()
+    more.update(preds[0], target, sample_ids=torch.arange(120))
+    with pytest.raises(ValueError, match=r"but it alone has 500$"):
+        more.compare(metrics[0])
+    assert metrics[0].compare(metrics[2]).p_value == 1  # without ids in one of them, in the order of the updates
+    epochs = torch_ap.BestOf(torch_ap.BinaryAveragePrecision())
+    epochs.update(preds[0], target, sample_ids=torch.arange(120))
+    epochs.compute()
+    epochs.reset()
+    epochs.update(preds[0], target, sample_ids=torch.arange(120) + 1)
+    with pytest.raises(ValueError, match=r"^epoch 1 must .* `sample_ids`, but it lacks 0$"):
+        epochs.compute()
+    assert len(epochs._epochs) == 1
+
+
+def test_items_are_paired_with_a_judge_by_their_ids():
+    preds, target, order = draw_pair("binary")
+    human = torch.where(torch.arange(120) % 2 == 0, target, -1)
+    own, same_order, permuted = (torch_ap.BinaryAveragePrecision(ignore_index=-1) for _ in range(3))
+    own.update(preds[0], human, sample_ids=torch.arange(120))
+    same_order.update(preds[0], target, sample_ids=torch.arange(120))
+    permuted.update(preds[0][order], target[order], sample_ids=order)
+    wanted = own.prediction_powered_interval(same_order)
+    assert own.prediction_powered_interval(permuted).low == pytest.approx(float(wanted.low), rel=1e-9)  # other order

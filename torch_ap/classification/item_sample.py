@@ -95,6 +95,15 @@ class ItemSample(Sample):
             )
 
     @property
+    def unit_ids(self) -> Tensor | None:
+        """(N,) ``sample_ids`` of the items, or None."""
+        return None if self.batch is None else self.batch.sample_ids
+
+    def _select(self, units: Tensor) -> "ItemSample":
+        assert self.batch is not None
+        return replace(self, batch=self.batch.select(units))
+
+    @property
     def has_chance_level(self) -> bool:
         """Whether E(AP) has a closed form."""
         return self.settings.convention.has_chance_level and self.settings.prevalence is None
@@ -247,6 +256,7 @@ class ItemSample(Sample):
 
     def judged_interval(self, judge: "ItemSample", confidence_level: float) -> PredictionPoweredInterval:
         """Return the interval of the AP of one ranking under human labels."""
+        judge = judge.ordered_as(self.unit_ids, "`judge`")
         own, judged = (x._plain_items("a prediction-powered interval") for x in (self, judge))
         if not torch.equal(own.scores, judged.scores):
             raise ValueError("`judge` must have been updated with the same scores in the same order")

@@ -221,8 +221,9 @@ class ItemState(RankingMetric):
                 batch = batch._replace(groups=arrays.concatenate(groups))
             if not (ids := self._list_state(samples.STATE)):
                 return batch
-            kept = samples.first_copies(arrays.concatenate(ids), target)
-            return batch if kept is None else _select_items(batch, kept)
+            sample_ids = arrays.concatenate(ids)
+            batch, kept = batch._replace(sample_ids=sample_ids), samples.first_copies(sample_ids, target)
+            return batch if kept is None else batch.select(kept)
         device = self.sketch.device  # differs from the device of the lists with `compute_on_cpu`
         weights = None if batch.weights is None else batch.weights.to(device)
         return Batch(scores.to(device), target.to(device), weights)
@@ -246,7 +247,7 @@ class ItemState(RankingMetric):
         if held:
             batch = Batch(held.pop("scores"), held.pop("targets"), held.pop("weights", None))
         if samples.STATE in held:
-            batch = _select_items(batch, copies.flag_first_copies(ranks, held[samples.STATE], batch.target))
+            batch = batch.select(copies.flag_first_copies(ranks, held[samples.STATE], batch.target))
         return self._settings.rankings(batch)
 
     def _forms(self) -> dict[str, Form]:
@@ -550,7 +551,3 @@ class ItemMetric(ItemAnalyses, ItemState):
     def _all_bins(self) -> HitCurve:
         items = self.counts.sum(2)
         return self._settings.curve_of_bins(torch.stack([torch.zeros_like(items), items], 2))
-
-
-def _select_items(batch: Batch, kept: Tensor) -> Batch:
-    return Batch(*(x if x is None else x[kept] for x in batch))  # type: ignore[arg-type]

@@ -33,9 +33,9 @@ class BestOf(WrapperMetric):
     :meth:`best` compares all epochs. :func:`torch_ap.inference.best_of` describes the intervals.
 
     An epoch counts if its value was computed. All epochs must have the same items with the same targets in the same
-    order. If the first one has fewer items than the second, as Lightning's sanity check, it is dropped. The epochs are
-    kept in pickles and copies, but not in ``state_dict``: after a restart of the training from a checkpoint, only the
-    later epochs count.
+    order, or items with the same ``sample_ids`` in any order. If the first one has fewer items than the second, as
+    Lightning's sanity check, it is dropped. The epochs are kept in pickles and copies, but not in ``state_dict``: after
+    a restart of the training from a checkpoint, only the later epochs count.
 
     Args:
         metric: a metric of torch_ap with one value and an interval. For detectors the value is ``map``. Metrics of
@@ -80,6 +80,7 @@ class BestOf(WrapperMetric):
         self._epochs: list[Contributions] = []
         self._errors: list[float] = []  # standard error of each epoch, from all units
         self._units: Mapping[str, Tensor] = {}  # of the first epoch
+        self._ids: Tensor | None = None  # of these units, which later epochs may have in any order
         self._count = 0  # number of its contributions
         self._chosen: tuple[Tensor, Tensor] | None = None  # indices of the stored units, and their factors
         self._is_new = True  # whether the next value begins an epoch
@@ -111,9 +112,13 @@ class BestOf(WrapperMetric):
         if stored == 1 and self._count < len(contributions.shares):
             stored = 0
         if not stored:
-            self._units, self._count = sample.units(), len(contributions.shares)
+            self._units, self._ids, self._count = sample.units(), sample.unit_ids, len(contributions.shares)
             self._chosen = self._choose(contributions.shares)
-        elif (name := differing_unit(self._units, sample.units())) is not None:
+        else:
+            ordered = sample.ordered_as(self._ids, f"epoch {stored}")
+            contributions = contributions if ordered is sample else ordered.contributions(Resampling())
+            sample = ordered
+        if stored and (name := differing_unit(self._units, sample.units())) is not None:
             rule = "must have the targets of epoch 0 in the same order"
             raise ValueError(f"epoch {stored} {rule}, but `{name}` differs; do not shuffle the data of the validation")
         error = float(contributions.shares.square().sum().sqrt())

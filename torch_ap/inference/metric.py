@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
 from torch_ap.core.base.messages import raise_invalid, without_reasons
+from torch_ap.core.metric.samples import places_of_ids
 from torch_ap.core.metric.state import check_class, check_settings, named_values
 from torch_ap.inference.contributions import Contributions
 from torch_ap.inference.prediction_powered import PredictionPoweredInterval
@@ -23,6 +24,8 @@ from torch_ap.inference.record import Comparison, Interval
 from torch_ap.inference.resampling import Resampling
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from torch_ap.core.metric.base import RankingMetric
 
 
@@ -45,6 +48,31 @@ class Sample(ABC):
     def names(self) -> Sequence[str] | None:
         """Names of the values, if there are several and they belong to no classes."""
         return None
+
+    @property
+    def unit_ids(self) -> Tensor | None:
+        """(N,) different int64 ids of the units, by which systems are paired; None if they are paired by order."""
+        return None
+
+    def ordered_as(self, ids: Tensor | None, name: str) -> "Self":
+        """Return the sample with its units in the order of the ids of another system.
+
+        Without ids of both systems the sample is unchanged.
+
+        Args:
+            ids: ``unit_ids`` of the other system.
+            name: the metric of this sample, for messages.
+
+        Raises:
+            ValueError: with the first id that only one of the systems has.
+        """
+        if ids is None or self.unit_ids is None or torch.equal(self.unit_ids, ids):
+            return self
+        return self._select(places_of_ids(self.unit_ids, ids, name))
+
+    def _select(self, units: Tensor) -> "Self":
+        """Return the sample with its units at (N,) int64 places."""
+        raise NotImplementedError
 
     @abstractmethod
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
@@ -142,9 +170,10 @@ def compare(
     over all queries in the population.
 
     Args:
-        other: a metric of the same class and settings, updated with the same targets in the same order. Queries may be
-            in any order, and ``num_relevant`` must be the same. Without ``num_relevant``, each metric contains only the
-            retrieved documents, so that differences of the judgements are not detected.
+        other: a metric of the same class and settings, updated with the same targets in the same order. Items and
+            rows may be in any order if both metrics have their ``sample_ids``. Queries may be in any order, and
+            ``num_relevant`` must be the same. Without ``num_relevant``, each metric contains only the retrieved
+            documents, so that differences of the judgements are not detected.
         confidence_level: nominal coverage of the interval of the difference, in (0, 1).
         method: test of the difference; None for the default, which is the first of its kind:
 
@@ -321,9 +350,20 @@ def comparison_of(
     """Return the comparison of two metrics; the options are arguments of their ``_sample``."""
     check_comparable(metric, other)
     with metric._all_ranks(), other._all_ranks():
-        mine, theirs = metric._sample(**options), other._sample(**options)
+        mine, theirs = paired_samples(metric, other, **options)
         comparison: Comparison = mine.compare(theirs, confidence_level, method, resampling)
         return comparison.to(metric.device)
+
+
+def paired_samples(metric: Any, other: Any, **options: Any) -> tuple[Any, Any]:
+    """Return the samples of two metrics, the second one in the order of the sample ids of the first.
+
+    Args:
+        metric, other: comparable metrics, whose states contain the samples of all processes.
+        **options: arguments of ``_sample`` of the metrics.
+    """
+    mine, theirs = metric._sample(**options), other._sample(**options)
+    return mine, theirs.ordered_as(mine.unit_ids, "`other`")
 
 
 def check_comparable(metric: Any, other: Any, name: str = "other") -> None:

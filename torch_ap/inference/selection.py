@@ -448,7 +448,8 @@ def best_of_metrics(
 
     Args:
         metrics: at least two metrics of the same class and settings with an ``interval``, updated with the same
-            targets, in a sequence, or in a mapping from the names of the systems.
+            targets, in a sequence, or in a mapping from the names of the systems. Items with ``sample_ids`` are in any
+            order.
         method, confidence_level, reference, correction: as for :func:`torch_ap.inference.best_of`. The single tests are
             tests of the difference by Student's t for averages, queries and images, and "logit" for one ranking.
         n_resamples: number of resamples of the images for detectors, at least 2.
@@ -488,11 +489,13 @@ def best_of_metrics(
     if len(listed) < 2:
         raise_invalid("metrics", "must contain at least two metrics", len(listed))
     systems: list[Contributions] = []
+    ids: Tensor | None = None
     units: Mapping[str, Tensor] | None = None
     for place, metric in enumerate(listed):
         check_comparable(listed[0], metric)
         with metric._all_ranks():
-            sample = metric._sample()
+            sample = metric._sample().ordered_as(ids, f"`metrics`: system {place}")
+            ids = ids if place else sample.unit_ids
             units = sample.units() if units is None else units
             if (name := differing_unit(units, sample.units())) is not None:
                 rule = "must have been updated with the same targets in the same order"

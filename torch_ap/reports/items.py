@@ -15,6 +15,7 @@ from torch_ap.core.items.settings import APSettings
 from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
 from torch_ap.inference import GroupComparison, compare_decisions
+from torch_ap.inference.metric import paired_samples
 from torch_ap.plot.bars import IntervalOptions, class_bars
 from torch_ap.reports import cautions
 from torch_ap.reports.comparisons import (
@@ -112,8 +113,9 @@ def _class_differences(
 
     def compare() -> GroupComparison:
         with metric._all_ranks(), options.other._all_ranks():
-            mine, theirs = (x._sample() for x in (metric, options.other))
-            return mine.compare_each(theirs, names, options.confidence_level, options.resampling)
+            mine, theirs = paired_samples(metric, options.other)
+            found: GroupComparison = mine.compare_each(theirs, names, options.confidence_level, options.resampling)
+            return found
 
     return ClassDifferences(names, (first, second), compare, names, options)
 
@@ -148,7 +150,7 @@ def _decision_differences(
     curves = [x[0] if len(x) == 1 else curve_of_all(x) for x in by_system.values()]
     with metric._all_ranks(), options.other._all_ranks():
         try:
-            batches: list[Any] = [x._sample().batch for x in (metric, options.other)]
+            batches: list[Any] = [x.batch for x in paired_samples(metric, options.other)]
         except ValueError:  # weighted items, which have no test
             return {}, []
     if None in batches or batches[0].weights is not None:  # counts of bins, weighted items

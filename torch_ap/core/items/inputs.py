@@ -38,6 +38,7 @@ class Batch(NamedTuple):
         weights: None, (N,), or the shape of ``scores``.
         broken: on an accelerator (R,) bool, the broken rules of ``values.VALUE_RULES``, else None.
         groups: (N,) int64, the group of each item, or None.
+        sample_ids: (N,) int64, different ids of the items, or None.
     """
 
     scores: Tensor
@@ -45,6 +46,11 @@ class Batch(NamedTuple):
     weights: Tensor | None = None
     broken: Tensor | None = None
     groups: Tensor | None = None
+    sample_ids: Tensor | None = None
+
+    def select(self, items: Tensor) -> "Batch":
+        """Return some items, or all in another order, from (N,) bool flags or int64 indices."""
+        return Batch(*(x if x is None else x[items] for x in self))  # type: ignore[arg-type]
 
 
 _PROBED_ROWS = 64  # usual scores are recognized by their first rows

@@ -58,6 +58,25 @@ def _ids_from_list(name: str, value: Sequence[Any]) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64))
 
 
+def places_of_ids(ids: Tensor, wanted: Tensor, name: str) -> Tensor:
+    """Return the place of each wanted id among the ids of another metric, (N,) int64.
+
+    Args:
+        ids: (N,) int64, different.
+        wanted: (N,) int64, different.
+        name: the metric with ``ids``, for the message.
+
+    Raises:
+        ValueError: with the first id that only one of the metrics has.
+    """
+    for own, other, text in ((wanted, ids, "lacks"), (ids, wanted, "alone has")):
+        alone = own[~torch.isin(own, other)]
+        if len(alone):
+            raise ValueError(f"{name} must have been updated with the same `{STATE}`, but it {text} {int(alone[0])}")
+    places: Tensor = ids.argsort()[wanted.argsort().argsort()]
+    return places
+
+
 def first_copies(ids: Tensor, key: Tensor, name: str = "targets") -> Tensor | None:
     """Return which samples are the first of their id, (N,) bool; None if all are.
 

@@ -59,6 +59,7 @@ class QueryAnalyses:
         _ranked: Any  # returns the rankings
         _all_groups: Any  # returns the same rankings with all items as hits, so that each tie group is an entry
         _groups_of_queries: Any  # returns the stored group of each query by query; None without groups
+        _row_ids: Any  # returns the (Q,) sample ids of queries that are the numbers of rows; None without ids
         _dtype_of_values: Any  # returns the dtype of the value
         _run_scores: Any  # RunScores of the evaluation of a file, else None
 
@@ -87,7 +88,8 @@ class QueryAnalyses:
     def _sample(self, groups: Mapping[int, Hashable] | None = None) -> QuerySample:
         rankings = self._ranked()
         own = self._groups_of_queries() if groups is None else groups
-        return QuerySample(self._dtype_of_values(), self._settings, rankings, self._all_groups, groups=own)
+        sample = self._dtype_of_values(), self._settings, rankings, self._all_groups
+        return QuerySample(*sample, groups=own, row_ids=self._row_ids())
 
     def _settings_of_value(self) -> Mapping[str, Any]:
         settings, inputs = self._settings, self._settings.inputs
@@ -168,6 +170,9 @@ class EvaluatedQueries(Evaluation, QueryAnalyses):
 
     def _groups_of_queries(self) -> Mapping[int, Hashable] | None:
         return self._groups
+
+    def _row_ids(self) -> None:
+        return None
 
     def _dtype_of_values(self) -> torch.dtype:
         return torch.float64

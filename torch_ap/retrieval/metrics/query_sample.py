@@ -49,12 +49,27 @@ class QuerySample(Sample):
         rankings: one per query.
         all_groups: returns the same rankings with all items as hits, so that each tie group is an entry.
         groups: the group of each query, such as its topic, by query; None for independent queries.
+        row_ids: (Q,) different int64 ids of queries that are the numbers of rows; None without ids.
     """
 
     settings: MeasureSettings
     rankings: Rankings
     all_groups: Callable[[], HitCurve]
     groups: Mapping[int, Hashable] | None = field(default=None, kw_only=True)
+    row_ids: Tensor | None = field(default=None, kw_only=True)
+
+    @property
+    def unit_ids(self) -> Tensor | None:
+        """(Q,) ids of rows; None for queries with ``indexes``, which are paired by them."""
+        return self.row_ids
+
+    def _select(self, units: Tensor) -> "QuerySample":
+        """Return the sample with other numbers of its rows."""
+        assert self.row_ids is not None
+        number = units.argsort()
+        groups = self.groups and {int(number[query]): group for query, group in self.groups.items()}
+        rankings = self.rankings._replace(queries=number[self.rankings.queries])
+        return replace(self, rankings=rankings, groups=groups, row_ids=self.row_ids[units])
 
     @property
     def _measure(self) -> Any:

@@ -247,12 +247,23 @@ class QueryState(RankingMetric):
             with _error_until_reset():
                 queries, groups = distinct_groups(queries, groups)
         else:
-            if len(self.sample_ids):
-                lengths = arrays.concatenate(listed(self.row_lengths))
-                first = samples.first_copies(arrays.concatenate(listed(self.sample_ids)), lengths)
-                groups = groups if first is None else groups[first]
+            groups = self._first_rows(groups)
             queries = torch.arange(len(groups))
         return dict(zip(queries.tolist(), groups.tolist(), strict=True))
+
+    def _row_ids(self) -> Tensor | None:
+        """Return the sample ids of the rows; None without ids, and for flat items."""
+        if not len(self.sample_ids) or not len(self.row_lengths):
+            return None
+        return self._first_rows(arrays.concatenate(listed(self.sample_ids)))
+
+    def _first_rows(self, values: Tensor) -> Tensor:
+        """Return values with one number per row, without further copies of a row."""
+        if not len(self.sample_ids):
+            return values
+        lengths = arrays.concatenate(listed(self.row_lengths))
+        first = samples.first_copies(arrays.concatenate(listed(self.sample_ids)), lengths)
+        return values if first is None else values[first]
 
     def _exchange(self, ranks: Ranks, held: dict[str, Tensor]) -> tuple[Ranks, Rankings, torch.dtype]:
         """Return the rankings of this process's share of the queries, and the dtype of all scores."""
