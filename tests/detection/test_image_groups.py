@@ -210,6 +210,27 @@ def test_groups_of_repeated_images_are_those_of_the_first_copy():
     assert metric.confidence_interval() == metric_of(preds, target).confidence_interval(groups=dict(enumerate(videos)))
 
 
+def test_few_images_in_groups_have_the_reason_of_few_images():
+    preds, target = draw(2, 8.0)
+    metric = metric_of(preds, target)
+    videos = {image: image % _VIDEOS for image in range(_IMAGES)}
+    for groups in (videos, {image: image for image in range(_IMAGES)}):
+        found = metric.confidence_interval(groups=groups)
+        assert found.reason == "36 images: likely too narrow, 95% covered .72 to .93 with 20 to 50 images"
+    assert not metric.confidence_interval(groups=videos, per_class=True).reason
+    few = metric_of(preds, target, range(20)).confidence_interval(groups={image: image // 2 for image in range(20)})
+    assert few.reason == "20 images: likely too narrow, 95% covered .73 to .93 with 20 images"
+    many = MeanAveragePrecision()
+    for _ in range(2):
+        many.update(preds, target)
+    assert not many.confidence_interval(groups={image: image % _VIDEOS for image in range(2 * _IMAGES)}).reason
+    rare = [{**x, "labels": x["labels"] + 2 * (place % 9)} for place, x in enumerate(target * 2)]
+    named = MeanAveragePrecision()
+    named.update(preds * 2, rare)
+    reason = named.confidence_interval(groups={image: image % _VIDEOS for image in range(2 * _IMAGES)}).reason
+    assert reason.startswith("most classes are in fewer than 20 images: likely too narrow, 95% covered .70 to .72")
+
+
 def test_groups_select_the_best_of_several():
     preds, target = draw(2, 8.0)
     metrics = {}
@@ -222,5 +243,6 @@ def test_groups_select_the_best_of_several():
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     p = torch.stack([metrics[x].compare(metrics[y]).p_value for x, y in pairs])
     adjusted = [found.adjusted_p_value[x][y] for x, y in ((0, 1), (0, 2), (1, 2))]
+    assert found.reason.startswith("36 images: likely too narrow")
     # of sums in another order
     torch.testing.assert_close(torch.stack(adjusted), holm(p), rtol=1e-6, atol=1e-9)

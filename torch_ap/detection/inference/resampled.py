@@ -184,18 +184,25 @@ def image_interval(
     return replace(empty, low=low, high=high, standard_error=error, reason=reason or _mean_note(ranked))
 
 
-def _mean_note(ranked: ResampledRankings) -> str:
+# measured coverage of the mean at 95%: with 20 images, with 20 to 50, and if most classes are in few images
+_COVERAGE_OF_BOOTSTRAP = ".57 to .89", ".57 to .92", ".64 to .84"
+_COVERAGE_OF_JACKKNIFE = ".73 to .93", ".72 to .93", ".70 to .72"
+
+
+def _mean_note(ranked: ResampledRankings, covered: tuple[str, str, str] = _COVERAGE_OF_BOOTSTRAP) -> str:
     """Return why an interval of the mean is likely too narrow; "" otherwise."""
     count = images_of_mean([ranked])
     if count < _MIN_IMAGES_OF_MEAN:
-        covered = ".57 to .92 with 20 to 50 images" if count > _FEWEST_MEASURED else ".57 to .89 with 20 images"
-        return f"{count} images: likely too narrow, 95% covered {covered}"
+        measured = f"{covered[1]} with 20 to 50 images" if count > _FEWEST_MEASURED else f"{covered[0]} with 20 images"
+        return f"{count} images: likely too narrow, 95% covered {measured}"
     of_classes = images_per_list(ranked)
     of_classes = of_classes[of_classes > 0]
     if 2 * int((of_classes < _MIN_IMAGES_OF_MOST_CLASSES).sum()) <= len(of_classes):
         return ""
     least = _MIN_IMAGES_OF_MOST_CLASSES
-    return f"most classes are in fewer than {least} images: likely too narrow, 95% covered .64 to .84 for such classes"
+    return (
+        f"most classes are in fewer than {least} images: likely too narrow, 95% covered {covered[2]} for such classes"
+    )
 
 
 def without_each_group(
@@ -266,8 +273,9 @@ def group_interval(
     """Return a confidence interval of mean AP by the delete-one-group jackknife, on the logit scale.
 
     The images of a group, such as a video, may depend on each other. SE is that of :mod:`torch_ap.inference.groups`,
-    with ground truths in place of hits, and t has K - 1 degrees of freedom. ``benchmarks.coverage`` measures intervals
-    of items in groups, not of images in groups.
+    with ground truths in place of hits, and t has K - 1 degrees of freedom. ``benchmarks.coverage`` measures groups of
+    one image: with 20 to 50 images, 95% covered .716 to .925. ``reason`` notes fewer than 50 images, and if most
+    classes have ground truths in fewer than 20 images.
 
     Args:
         ranked: as for :func:`image_interval`.
@@ -291,7 +299,8 @@ def group_interval(
         ),
     )
     few = grouped.few_groups_reason(torch.where(ends_missing, 0, with_truths), "ground truths", "classes")
-    reason = "; ".join(filter(None, [_describe_causes(causes), few]))
+    narrow = "" if each_list or bool(ends_missing) else _mean_note(ranked, _COVERAGE_OF_JACKKNIFE)
+    reason = "; ".join(filter(None, [_describe_causes(causes), few, narrow]))
     return Interval(estimate, low, high, error, confidence_level, "jackknife", "iid", reason)
 
 
@@ -320,7 +329,8 @@ def group_contributions(
     """Return the contributions of groups of the images to the mean AP over the rankings, by deletion of each group."""
     value = float(ranked.average_precision(ranked.unit_weights, interpolation).nanmean())
     df, with_truths = group_degrees_of_freedom(ranked, groups)
-    note = grouped.few_groups_reason(with_truths, "ground truths")
+    few = grouped.few_groups_reason(with_truths, "ground truths")
+    note = "; ".join(filter(None, [few, _mean_note(ranked, _COVERAGE_OF_JACKKNIFE)]))
     values = without_each_group(ranked, groups, interpolation)
     return jackknife_contributions(value, values, float(df), None, note)
 
