@@ -50,3 +50,24 @@ def test_edges_and_bad_arguments():
     for name, value in (("recall_levels", [0.1]), ("generator", 100)):
         with pytest.raises(TypeError, match=f"`{name}` must be a .* got"):
             precision_band(preds, target, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("levels", "covered"),
+    [
+        ([0.0, 0.3, 0.5, 0.9], None),
+        ([0.0, 0.1, 0.9], "95% covered .585 to .944 at recall 0.1"),
+        ([0.3, 1.0], "95% covered .172 to .869 at recall 1"),
+        ([0.05, 0.95], "95% covered .585 to .944 at recall 0.1 and .172 to .869 at recall 1"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_levels_near_the_ends_have_a_reason(levels, covered, dtype):
+    preds, target = sample()
+    recall = torch.tensor(levels, dtype=dtype)
+    reason = precision_band(preds, target, recall, n_resamples=50).reason
+    assert reason == (f"likely too high or narrow at the ends of the curve: {covered}" if covered else "")
+    fixed = precision_band(preds, target, recall, n_resamples=50, design="stratified").reason
+    assert bool(fixed) == bool(covered)
+    assert ".585" not in fixed
+    assert not precision_band(preds, target, recall, n_resamples=50, simultaneous=True).reason

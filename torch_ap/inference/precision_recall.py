@@ -429,9 +429,9 @@ def precision_band(
     :mod:`torch_ap.inference.simultaneous`, and exists from one hit on. The estimate is then the precision where recall
     reaches the level, without interpolation, whose maxima are biased.
 
-    Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .917 to .977 at recall .3 to .9, but
-    .520 to .930 at .1, and .177 to .867 at 1, because the precision at a sample's last hit is above the limit
-    (``benchmarks.coverage``, 300 repetitions).
+    Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .939 to .961 at recall .3 to .9, but
+    .585 to .944 at .1, and .172 to .869 at 1, because the precision at a sample's last hit is above the limit
+    (``benchmarks.coverage``, 2,000 repetitions). ``reason`` notes levels up to .1, except 0, and above .9.
 
     Args:
         preds: (N,) scores of one ranking, no NaN; other shapes are flattened.
@@ -498,7 +498,20 @@ def band_of_curve(
     tails = values.new_tensor([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
     low, high = torch.nanquantile(values, tails, dim=0)
     error = values[~torch.isnan(values[:, 0])].std(0)
-    return Interval(estimate, low, high, error, confidence_level, "bootstrap-percentile", design)
+    reason = _reason_of_levels(levels, design)
+    return Interval(estimate, low, high, error, confidence_level, "bootstrap-percentile", design, reason)
+
+
+# measured coverage at 95%, at recall .1 and 1
+_COVERAGE_AT_ENDS = {"iid": (".585 to .944", ".172 to .869"), "stratified": (".508 to .946", ".000 to .016")}
+
+
+def _reason_of_levels(levels: Tensor, design: str) -> str:
+    """Return the measured coverage if recall levels are near the ends of the curve; "" otherwise."""
+    at_low, at_high = _COVERAGE_AT_ENDS[design]
+    parts = [f"{at_low} at recall 0.1"] * bool(((levels > 0) & (levels <= 0.1)).any())
+    parts += [f"{at_high} at recall 1"] * bool((levels > 0.9).any())
+    return f"likely too high or narrow at the ends of the curve: 95% covered {' and '.join(parts)}" if parts else ""
 
 
 def _simultaneous_band(
