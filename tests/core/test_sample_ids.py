@@ -1,14 +1,19 @@
 """Items that a sampler repeats to give all ranks the same number count once."""
 
+import re
+
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch.utils.data import DistributedSampler
 
 import torch_ap
 from tests.support.every_metric import METRICS
 from tests.support.modes import quiet, same
 from tests.support.parts import chosen, count
+from torch_ap import plot
 from torch_ap.functional import binary_average_precision
+from torch_ap.reports import report
 
 ROWS = {
     name: METRICS[name]
@@ -221,7 +226,7 @@ def test_items_of_two_metrics_are_paired_by_their_ids(name, groups):
 
 
 @pytest.mark.parametrize("groups", [False, True])
-def test_rows_of_two_metrics_are_paired_by_their_ids(groups):
+def test_rows_of_two_metrics_are_paired_by_their_ids(groups, tmp_path):
     generator = torch.Generator().manual_seed(1)
     preds, target = torch.rand(2, 60, 5, generator=generator), torch.eye(5).long()[torch.arange(60) % 5]
     rows, ids, order = torch.arange(60), torch.arange(60) * 3 - 5, torch.randperm(60, generator=generator)
@@ -240,6 +245,13 @@ def test_rows_of_two_metrics_are_paired_by_their_ids(groups):
     best = torch_ap.inference.best_of_metrics
     assert best([first, permuted]) == best([first, same_order])
     assert permuted.per_query()[0].tolist() == rows.tolist()
+    axes = [plot.query_differences([first, x], ax=Figure().subplots()) for x in (same_order, permuted)]
+    heights = [[bar.get_height() for bar in ax.patches if bar.get_width() < 1] for ax in axes]
+    assert heights[0] == heights[1]
+    pages = [report(first, tmp_path / "x.html", other=x, n_resamples=50).read_text() for x in (same_order, permuted)]
+    # means over queries in another order have other last digits
+    texts = [re.sub(r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.8f}", page) for page in pages]
+    assert texts[0] == texts[1]
     other = torch_ap.RetrievalMAP()
     other.update(preds[0], target, sample_ids=ids + 3, **more)
     with pytest.raises(ValueError, match=r"^`other` must .* `sample_ids`, but it lacks -5$"):

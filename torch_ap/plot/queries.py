@@ -8,6 +8,7 @@ from torch import nn
 
 from torch_ap.core.base.messages import raise_invalid, short_repr
 from torch_ap.core.ranking.order import Array
+from torch_ap.inference.metric import paired_samples
 from torch_ap.plot import style
 from torch_ap.plot.style import COLORS, FAINT, GREY, Axes, text_of
 from torch_ap.retrieval.metrics.analyses import QueryAnalyses
@@ -66,8 +67,10 @@ def query_differences(
         )
     (run_name, run_metric), (baseline_name, baseline_metric) = _named_runs(runs)
     comparison = run_metric.compare(baseline_metric, confidence_level=confidence_level)
-    queries, values = run_metric.per_query()
-    difference = style.array(values - baseline_metric.per_query()[1])
+    with run_metric._all_ranks(), baseline_metric._all_ranks():
+        run, baseline = paired_samples(run_metric, baseline_metric)
+    (queries, values), (_, others) = run.values(), baseline.values()
+    difference = style.array(values.to(run.dtype) - others.to(run.dtype))
     order = np.argsort(-difference, kind="stable")
     heights = difference[order]
     ax = style.axes_of(ax)

@@ -17,6 +17,7 @@ from torch_ap.core.measures.counts import counts_at_rank
 from torch_ap.core.ranking import hit_curve, segments
 from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.functional import QueryCurve
+from torch_ap.inference.metric import paired_samples
 from torch_ap.plot.bars import Bar
 from torch_ap.reports import cautions
 from torch_ap.reports.comparisons import comparison_sections, numbers_of, paired_parts
@@ -43,6 +44,7 @@ from torch_ap.reports.labels import labels_section
 from torch_ap.retrieval.curve import interpolated_precision, mean_curve
 from torch_ap.retrieval.measures import words
 from torch_ap.retrieval.metrics.analyses import QueryAnalyses
+from torch_ap.retrieval.metrics.query_sample import QuerySample
 
 _AT_RANK = "Means over queries; the missing items of a shorter ranking count as not relevant."
 _RANKS = (1, 3, 5, 10, 20, 50, 100, 1000)
@@ -60,7 +62,7 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
     run = metric._run_scores
     head = headline(metric, title, lambda x: float(x.compute()), options)
     with metric._all_ranks():
-        table = _PerQuery(metric)
+        table = _PerQuery(metric._sample())
         texts = _warnings(metric, table)
     sections = comparison_sections(metric, head, options, "queries", lambda: _differences(metric, table, options))
     if measure.is_average_precision:
@@ -89,15 +91,15 @@ def content_of(metric: QueryAnalyses, options: ReportOptions) -> Content:
 class _PerQuery:
     """Id, value, ranking, items, relevant items and group, None without groups, of each query that counts."""
 
-    def __init__(self, metric: QueryAnalyses) -> None:
-        rankings = metric._ranked()
-        values = metric._settings.per_query(rankings)
+    def __init__(self, sample: QuerySample) -> None:
+        rankings, self.ids = sample.rankings, sample.unit_ids
+        values = sample.settings.per_query(rankings)
         order = torch.argsort(rankings.queries)
         self.queries, self.values = values.queries[values.counted], values.values[values.counted]
         each, places = hit_curve.split(rankings.curve), order[values.counted].tolist()
         self.curve = hit_curve.join([each[place] for place in places]) if places else rankings.curve
         self.n, self.m = (x[places].long() for x in (rankings.curve.n, rankings.curve.m))
-        self.groups = metric._sample()._ids_of_groups(self.queries)
+        self.groups = sample._ids_of_groups(self.queries)
 
 
 def _differences(metric: QueryAnalyses, table: _PerQuery, options: ReportOptions) -> tuple[dict[str, Any], list[Part]]:
@@ -106,8 +108,8 @@ def _differences(metric: QueryAnalyses, table: _PerQuery, options: ReportOptions
     name, other = measure.label, options.other
     measures = _means(measure, int(table.n.max()) if len(table.n) else 0) if measure.is_average_precision else {}
     with metric._all_ranks(), other._all_ranks():
-        samples = metric._sample(), other._sample()
-        others = _PerQuery(other)
+        samples = paired_samples(metric, other)
+        others = _PerQuery(samples[1])
         rows = {}
         for text, values in measures.items():
             mine, theirs = (
@@ -203,7 +205,7 @@ def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_
         head, columns = [*head, LOSS], [*columns, loss_shares(values.tolist())]
     if options.other is not None:
         with options.other._all_ranks():
-            other = _PerQuery(options.other)
+            other = _PerQuery(options.other._sample().ordered_as(table.ids, "`other`"))
         others = other.values
         columns += [others.tolist(), (values - others).tolist()]
         head += [f"{name} of {options.systems[1]}", "difference"]
