@@ -24,6 +24,7 @@ from tests.support.tolerances import FEW_TERMS, LAST_BITS, REORDERED, SINGLE, SO
 from torch_ap import curves, detection, functional
 from torch_ap.curves import Curve
 from torch_ap.inference import posteriors, resampling
+from torch_ap.inference.operating_point import CHOSEN
 from torch_ap.inference.resampling import Resampling
 
 TIES = ("grouped", "expected", "optimistic", "pessimistic")
@@ -300,6 +301,14 @@ def test_the_bootstrap_chooses_anew_in_each_resample(goal):
         assert float(getattr(found, f"{name}_high")) == pytest.approx(np.clip(high, 0, 1), abs=REORDERED)
 
 
+@pytest.mark.parametrize("goal", [{}, {"beta": 2.0}, {"precision": 0.6}, {"recall": 0.8}, {"threshold": 0.0}])
+def test_the_best_f_on_the_same_items_has_a_reason(goal):
+    curve = functional.binary_curve(*sample(60))
+    assert curve.operating_point(**goal).reason == (CHOSEN if goal.keys() <= {"beta"} else "")
+    if "threshold" not in goal:
+        assert CHOSEN not in curve.operating_point(**goal, method="bootstrap", n_resamples=20).reason
+
+
 def test_the_bootstrap_corrects_the_bias_of_the_choice():
     """With random scores, the best F_1 of few items is due to chance, and more so with more thresholds."""
     generator = torch.Generator().manual_seed(3)
@@ -336,7 +345,7 @@ def test_few_items(target, reason):
     assert len(curve.precision_recall().precision) == len(target) + 1
     for method in ("posterior", "bootstrap"):
         found = curve.operating_point(method=method, n_resamples=5)
-        without_width = "resamples show no spread of " if method == "bootstrap" else ""
+        without_width = "resamples show no spread of " if method == "bootstrap" else CHOSEN
         assert found.reason.startswith(reason or without_width)
         assert bool(found.reason) == bool(reason or without_width), found.reason
         assert math.isnan(found.f_beta) == (not sum(target))

@@ -481,3 +481,39 @@ def test_averages_of_samples_equal_single_samples(how, action):
     found = averaging.averages_of_samples(values, m, n, how, action)
     wanted = torch.stack([averaging.average(values[:, b], curve, how, action) for b, curve in enumerate(curves)])
     torch.testing.assert_close(found, wanted, rtol=0, atol=LAST_BITS, equal_nan=True)
+
+
+def test_few_misses_above_many_hits_have_a_reason():
+    generator = torch.Generator().manual_seed(0)
+    note = "few misses are above the hits: the interval may be too narrow"
+    for hits, misses, distance in (
+        (1000, 10, 3.0),
+        (1000, 2000, 5.0),
+        (1000, 10, 0.0),
+        (30, 300, 3.0),
+        (100, 1000, 1.0),
+    ):
+        target = (torch.arange(hits + misses) < hits).long()
+        scores = torch.randn(hits + misses, generator=generator) + distance * target
+        found = average_precision_interval(scores, target)
+        assert found.estimate < 1
+        expected = hits >= 100 and hits * (1 - float(found.estimate)) < 3
+        assert expected == (distance >= 3 and hits > 30)
+        assert found.reason == (note if expected else "")
+        for options in ({"method": "jackknife"}, {"method": "dirichlet", "n_resamples": 20}):
+            assert note not in average_precision_interval(scores, target, **options).reason
+        both = average_precision_interval(torch.stack([scores, -scores], 1), torch.stack([target, target], 1))
+        assert (f"1 of 2 rankings: {note}" in both.reason) == expected
+
+
+def test_rare_hits_near_chance_have_a_reason():
+    generator = torch.Generator().manual_seed(0)
+    for share, distance in ((0.02, 0.0), (0.02, 2.5), (0.3, 0.0)):
+        target = (torch.arange(1000) < 1000 * share).long()
+        scores = torch.randn(1000, generator=generator) + distance * target
+        found = average_precision_interval(scores, target, method="dirichlet", n_resamples=100)
+        near = share <= 0.1 and float(found.low) < 2 * share
+        assert near == (share < 0.1 and not distance)
+        assert found.reason == (
+            "rare hits, and a lower end near chance: the interval may be too narrow" if near else ""
+        )

@@ -39,6 +39,7 @@ METHODS = allowed_values(Method)
 BOOTSTRAPS = tuple(method for method in METHODS if method.startswith("bootstrap"))
 _NEGLIGIBLE_BIAS = 0.25  # standard errors; a larger bias lowers the coverage of 95% by more than 0.7%
 _FEW_HITS = 20  # of a confidence sequence
+_RARE, _NEAR_CHANCE = 0.1, 2.0  # share of hits, and its multiple; below, "dirichlet" covers too little
 _FEW_MISSES = 5  # effective number of misses above the median hit; with fewer, an interval is nearly [0, 1]
 
 
@@ -100,7 +101,8 @@ def average_precision_interval(
       .950 / .983 / 1, .944 / .984 / 1 and .887 / .983 / 1 there, at mean widths of .84, .77 and .66 (300 repetitions);
     - few misses (10 to 1,000 hits, m random, 5,000 repetitions), at 95%: .988 / .993 / .997 with 2 misses, .981 / .990
       / .997 with 3, .951 / .988 / 1 with 5 and .901 / .968 / .994 with 10. With m - 1 degrees of freedom, the minima
-      would be .815, .793, .805 and .842.
+      would be .815, .793, .805 and .842. The minima occur where few misses are above the hits: ``reason`` reports
+      m (1 - AP) < 3 for 100 hits and more.
 
     The APs of an average are biased upwards by .1 to .5 of their standard deviations. Averaging reduces the deviation,
     not the bias. So the default for a macro or weighted average is "jackknife", with the average A_(-i) without item i:
@@ -126,8 +128,8 @@ def average_precision_interval(
     :mod:`torch_ap.inference.dirichlet`. It stays in [0, 1], exists for one hit, one miss and AP = 1, and is the method
     for ``prevalence`` and ``sampling_weights``, where the delta method fails. ``reason`` then contains the
     effective number of misses above the median hit, (sum of w)^2 / sum of w^2; with fewer than 5, the interval is
-    nearly [0, 1]. For plain samples it is wider than "influence" if AP is high, and it undercovers for rankings at
-    chance level with 1% hits.
+    nearly [0, 1]. For plain samples it is wider than "influence" if AP is high, and it covers .910 for rankings at
+    chance level with 1% hits: ``reason`` reports up to 10% hits with a lower end below twice their share.
 
     Conventions, which ``reason`` of the result explains: if AP = 1 and the method finds no spread, the upper end is 1
     and the lower end is the heuristic alpha^(1 / m), which is one-sided. An average of 1 has NaN ends. With fewer than
@@ -431,6 +433,8 @@ def _dirichlet_intervals(
         low[column], high[column] = ends
         if settings.prevalence is not None or curve.weighted:
             reasons[f"ranking {column}"] = _few_misses_reason(items.effective_misses, len(estimate) == 1)
+        elif m <= _RARE * n and ends[0] < _NEAR_CHANCE * m / n:
+            reasons[f"ranking {column}"] = "rare hits, and a lower end near chance: the interval may be too narrow"
     design = "stratified" if settings.prevalence is not None else options.design
     reason = next(iter(reasons.values()), "") if len(estimate) == 1 else record.join_reasons(reasons)
     low, high = low.to(estimate), high.to(estimate)

@@ -30,7 +30,7 @@ from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.average_precision import interval_method, interval_of_curve
-from torch_ap.inference.edge_cases import check_comparison, unknown_error_reason
+from torch_ap.inference.edge_cases import FEW_MISSES, check_comparison, unknown_error_reason
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.influence import degrees_of_freedom, item_shares
 from torch_ap.inference.record import (
@@ -48,7 +48,7 @@ from torch_ap.inference.record import (
 )
 from torch_ap.inference.resampling import InferenceSettings, Resampling
 
-_HIGH_AP, _FEW_MISSES = 0.9, 3  # AP and m (1 - AP) of a system whose intervals cover too little (benchmarks.coverage)
+_HIGH_AP = 0.9  # of a system whose intervals cover too little, if few misses are above its hits (benchmarks.coverage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -525,7 +525,7 @@ def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSet
     if method in ("logit", "permutation") and error > 0:
         low, high, p = logit_test((value_a, value_b), items, options.confidence_level)
         best = max(value_a, value_b)
-        is_narrow = best > _HIGH_AP and hits * (1 - best) < _FEW_MISSES
+        is_narrow = best > _HIGH_AP and hits * (1 - best) < FEW_MISSES
         note = "few misses are above the hits of a system: the interval may be too narrow" if is_narrow else ""
         reason = "; ".join(filter(None, [comparison.reason, note]))
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p), reason=reason)

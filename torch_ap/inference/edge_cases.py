@@ -14,6 +14,8 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
 from torch_ap.inference.record import Interval
 
+FEW_MISSES = 3  # m (1 - AP); with fewer misses above the hits, an interval covers too little (benchmarks.coverage)
+_MANY_HITS = 100  # with fewer hits, the t quantile makes up for it
 FEW_GROUPS = f"{grouped.NO_SPREAD}: the ends are NaN"
 
 
@@ -76,7 +78,10 @@ def resolve_edge_cases(
     void = (curve.m < 2) | (misses < 1) | few_groups
     perfect = ~void & (intervals.estimate == 1) & ~(intervals.standard_error > 0)
     flat = ~void & ~perfect & (intervals.standard_error == 0)
-    if not bool((void | perfect | flat | torch.isnan(intervals.low)).any()):
+    is_measured = group_df is None and intervals.method == "influence"
+    narrow = ~(void | perfect | flat) & (curve.m >= _MANY_HITS) & (m * (1 - intervals.estimate) < FEW_MISSES)
+    narrow = narrow & is_measured
+    if not bool((void | perfect | flat | narrow | torch.isnan(intervals.low)).any()):
         return intervals
     # the upper end is fixed at 1, so the lower end is one-sided
     low = torch.where(perfect, (1 - intervals.confidence_level) ** (1 / m), intervals.low)
@@ -89,13 +94,27 @@ def resolve_edge_cases(
         high=high,
         standard_error=error,
         reason=_reason(
-            curve, perfect, flat, few_groups, torch.isnan(low), "m" if group_df is None else "effective groups", name
+            curve,
+            perfect,
+            flat,
+            narrow,
+            few_groups,
+            torch.isnan(low),
+            "m" if group_df is None else "effective groups",
+            name,
         ),
     )
 
 
 def _reason(
-    curve: HitCurve, perfect: Tensor, flat: Tensor, few_groups: Tensor, undefined: Tensor, unit: str, name: str
+    curve: HitCurve,
+    perfect: Tensor,
+    flat: Tensor,
+    narrow: Tensor,
+    few_groups: Tensor,
+    undefined: Tensor,
+    unit: str,
+    name: str,
 ) -> str:
     """Return the special cases, with the number of rankings of each; ``unit`` is what the heuristic counts."""
     misses = curve.n - curve.m
@@ -109,6 +128,7 @@ def _reason(
         "one miss, which has no spread: the ends are NaN": undefined_with_both & (misses == 1),
         f"{name} of 0: the ends are NaN": undefined_with_both & (misses > 1),
         "the standard error is 0, as for hits that are all tied: the interval has no width": flat & ~undefined,
+        "few misses are above the hits: the interval may be too narrow": narrow & ~undefined,
         f"{name} of 1, where no standard error exists: the lower end is the heuristic alpha^(1 / {unit})": perfect,
     }
     counts = torch.stack([flags.sum() for flags in cases.values()]).tolist()

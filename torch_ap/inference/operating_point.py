@@ -72,8 +72,9 @@ class OperatingPoint(CutNumbers):
 
     The estimands are the ratios in the population at the chosen threshold. "posterior" treats the threshold as fixed in
     advance, so its coverage is too low for the best F_beta. The bootstrap is better for the best F_beta, but not for a
-    minimum precision. "jackknife", for items in 10 to 200 groups, covers .926 to .971 at a threshold that was fixed in
-    advance, .930 to .977 for a minimum precision or recall, and .907 to .968 for the best F1.
+    minimum precision: ``reason`` reports the best F_beta by the other methods. "jackknife", for items in 10 to 200
+    groups, covers .926 to .971 at a threshold that was fixed in advance, .930 to .977 for a minimum precision or
+    recall, and .907 to .968 for the best F1.
 
     Attributes:
         threshold: items with ``preds >= threshold`` are classified as positive; NaN if no threshold meets the
@@ -94,7 +95,7 @@ class OperatingPoint(CutNumbers):
         beta: weight of recall relative to precision in F.
         confidence_level: nominal coverage of each interval.
         method: method of the intervals.
-        reason: why numbers are NaN, or resamples were omitted; "" otherwise.
+        reason: why numbers are NaN or intervals too narrow, or that resamples were omitted; "" otherwise.
     """
 
     beta: float
@@ -236,18 +237,19 @@ def operating_point(
         undefined = dict.fromkeys(OperatingPoint._tensors(), ratios.new_full((), torch.nan))
         return OperatingPoint(**undefined | settings | {"n": curve.n[0]}, reason=reason)
     hits, items = curve.cumulative_hits[index], curve.cumulative_items[index]
+    has_best_f = not is_fixed and criterion.precision is None and criterion.recall is None
     best, reason = ratios[:, index], "" if bool(items > 0) else "no item reaches the threshold: precision is NaN"
     if curve.weighted:
         ends, reason = best.new_full((3, 2), torch.nan), "no interval exists with weights: its formulas count items"
     elif groups is not None:
         ends, why = _grouped_intervals(curve, groups, curve.score[index], best, criterion, confidence_level)
-        has_best_f = not is_fixed and criterion.precision is None and criterion.recall is None
-        chosen = CHOSEN if has_best_f and not bool(ends.isnan().all()) else ""
-        reason = "; ".join(filter(None, [reason, why, chosen]))
+        reason = "; ".join(filter(None, [reason, why]))
     elif method == "posterior":
         ends = _posterior_intervals(counts.map(lambda x: x[index]), best, criterion.beta, confidence_level)
     else:
         ends, reason = _bootstrap_intervals(_optimism(curve, ratios, criterion, resampling), best, confidence_level)
+    if has_best_f and method != "bootstrap" and not bool(ends.isnan().all()):
+        reason = "; ".join(filter(None, [reason, CHOSEN]))
     rows = torch.column_stack([best, ends]).flatten()  # estimate, low and high end of each ratio
     numbers = (curve.score[index], *rows, hits, items - hits, curve.m[0] - hits, curve.n[0])
     return OperatingPoint.from_numbers(*numbers, **settings, reason=reason)

@@ -32,6 +32,7 @@ Method: TypeAlias = Literal["wilson", "clopper-pearson"]
 MethodAtK: TypeAlias = Literal["dirichlet", "delta-wilson"]
 METHODS_AT_K = allowed_values(MethodAtK)
 _METHOD = "delta-wilson"
+_FEW_IN_TOP = 3  # hits or misses in the top k; with fewer, the delta method covers too little (benchmarks.coverage)
 _ALL = "all items are retrieved: recall is 1 by definition"
 
 
@@ -87,7 +88,8 @@ def recall_at_k_interval(
     ==========  ======  ============  ===================  ===================
 
     Coverage of "delta-wilson": minimum, median and maximum over the configurations of ``benchmarks.coverage``. Design
-    "stratified" is for fixed m. It is unreliable if the top k contain almost no misses, as for small k.
+    "stratified" is for fixed m. It is unreliable if the top k contain almost no misses, as for small k: ``reason``
+    reports fewer than 3 hits or misses there.
 
     Args:
         preds: (N,) scores of one ranking, no NaN; tied items on both sides of rank k count proportionally.
@@ -127,11 +129,10 @@ def recall_at_k_interval(
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve, cut, reason, items = _validate_cut(preds, target, top_k, confidence_level, design, method, groups)
     interval, level = cut.recall(confidence_level, design), confidence_level
-    interval = replace(interval, reason=reason or interval.reason)
     if items is not None and cut.k < cut.n:
         return grouped_interval_at_k(interval.estimate, curve, *items, cut.k, recall_in_top_share, level, "R@k")
     if not cut.is_drawn(design, method):
-        return interval
+        return replace(interval, reason=reason or interval.reason or cut.few_in_top)
     return ends_by_weights(interval, curve, cut.k, recall_in_top_share, resampling)
 
 
@@ -186,7 +187,8 @@ def precision_at_k_interval(
 
     Coverage of "delta-wilson": minimum, median and maximum over the configurations of ``benchmarks.coverage``.
     Precision at a small k has few possible values. The minima for k up to 10 occur at limits of .9 to .99, which
-    Wilson's interval of the next lower value does not contain.
+    Wilson's interval of the next lower value does not contain: ``reason`` reports fewer than 3 hits or misses in the
+    top k.
 
     Args:
         preds: (N,) scores of one ranking, no NaN; tied items on both sides of rank k count proportionally.
@@ -227,10 +229,9 @@ def precision_at_k_interval(
     interval, level = cut.precision(confidence_level, design), confidence_level
     if items is not None:
         return grouped_interval_at_k(interval.estimate, curve, *items, cut.k, precision_in_top_share, level, "P@k")
-    if design == "stratified":
-        return replace(interval, reason=reason or interval.reason)
     if not cut.is_drawn(design, method):
-        return interval
+        undefined = reason if design == "stratified" else ""
+        return replace(interval, reason=undefined or interval.reason or cut.few_in_top)
     return ends_by_weights(interval, curve, cut.k, precision_in_top_share, resampling)
 
 
@@ -255,6 +256,15 @@ class Cut:
     def is_drawn(self, design: str, method: str | None) -> bool:
         """Whether the interval of one ranking comes from Dirichlet weights."""
         return design == "iid" and method != "delta-wilson" and self.k < self.n and 0 < int(self.m) < self.n
+
+    @property
+    def few_in_top(self) -> str:
+        """Why the interval of one ranking by the delta method may be too narrow; "" for enough hits and misses."""
+        hits = float(self.hits)
+        count, kind = min((hits, "hits"), (self.k - hits, "misses"))
+        if count >= _FEW_IN_TOP or self.k == self.n:
+            return ""
+        return f"{count:g} {kind} in the top {self.k}: the interval may be too narrow"
 
     def precision(self, confidence_level: float, design: str) -> Interval:
         """Return the interval of precision at k of each ranking, by the delta method."""
