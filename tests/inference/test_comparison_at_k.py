@@ -243,3 +243,11 @@ def test_invalid_arguments_raise(options):
     items = {"preds_a": torch.arange(30.0), "preds_b": torch.arange(30.0), "target": torch.ones(30).long(), "top_k": 3}
     with pytest.raises((ValueError, TypeError), match=next(iter(options))):
         compare_rankings_at_k(**items | options)
+
+
+def test_items_far_below_the_cut_do_not_distinguish_systems():
+    a, _, target = pair(1000)
+    b = torch.where(a >= a.topk(500).values[-1], a, -a - 100)  # the lower half in reverse order
+    found = compare_rankings_at_k(a, b, target, 30)
+    assert (found.low, found.high, found.p_value) == (0, 0, 1)
+    assert found.reason.startswith("down to rank 123, every hit and every miss is at the same place")

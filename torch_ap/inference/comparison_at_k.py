@@ -202,7 +202,8 @@ def compare_pair_at_k(pair: RankedPair, options: TopSettings) -> Comparison:
         return _compare_in_groups((first, second), pair, Groups.from_ids(pair.groups).pooled(), options)
     items = SharedItems.from_items(pair.curves, pair.scores, pair.relevant, options.k)
     if items.are_alike:
-        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **options.fields, reason=ALIKE)
+        reason = f"down to rank {min(dirichlet.deepest_rank(options.k), len(pair.relevant))}, {ALIKE}"
+        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **options.fields, reason=reason)
     generator = options.resampling.generator or torch.Generator().manual_seed(0)  # one for draws and permutations
     options = replace(options, resampling=replace(options.resampling, generator=generator))
     draws = items.draw(partial(options.values, share=share), options.resampling)
