@@ -23,6 +23,7 @@ _SIZES = (
 _EFFECTS = ((0.5, 1.0, -2.0), (1.0, 1.0, -1.0))
 _METHODS = ("independent items", "jackknife", "influence")
 _LABELS, _RARE = 20, (0.5, 1.0, -3.5)  # labels of an average, and the effects on each
+_ITEMS = 4_000_000  # of the population of a label
 _AVERAGES = ((10, 100), (50, 20), (200, 5), (700, 1), (2000, 1))  # groups, and items of each
 _CORRELATIONS = (0.0, 0.8)  # of the two systems' effects of a group
 
@@ -52,10 +53,10 @@ def sample(
 
 
 @functools.cache
-def population(size: int, sizes: str, effects: Any) -> float:
+def population(size: int, sizes: str, effects: Any, groups: int = _LARGE) -> float:
     """Return the AP of the items of many groups, of one system."""
     generator = torch.Generator().manual_seed(0)
-    (scores,), target, _ = sample(_LARGE, size, sizes, effects, (1.5,), 0.0, generator)
+    (scores,), target, _ = sample(groups, size, sizes, effects, (1.5,), 0.0, generator)
     return float(binary_average_precision(scores.double(), target))
 
 
@@ -77,7 +78,8 @@ def intervals(groups: int, size: int, sizes: str, effects: Any, *, repetitions: 
 
 def averages(groups: int, size: int, *, repetitions: int, generator: Any) -> Tally:
     """Return how often the interval of a macro average over labels contains the AP of the population of each."""
-    truth, found = population(size, "equal", _RARE), Tally()
+    # of equal groups, the AP of all items does not depend on the size
+    truth, found = population(1, "equal", _RARE, _ITEMS), Tally()
     for _ in range(repetitions):
         each = [sample(groups, size, "equal", _RARE, (1.5,), 0.0, generator) for _ in range(_LABELS)]
         preds, target = torch.stack([x[0][0] for x in each], 1), torch.stack([x[1] for x in each], 1)
@@ -122,8 +124,8 @@ def _average_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     shares = [tallies[key,] for tallies in found.values() for key in ("exists", "covers")]
     out = [
         "\n## Macro average over labels of items in groups: coverage of 95%\n",
-        f"{_LABELS} labels with the effects of the section on AP in groups, the AP of each independent of the others; "
-        "the default method. Some samples have no interval, such as those in which a label has one hit. "
+        f"{_LABELS} labels with the effects of the section on AP in groups, independent of each other, and their AP "
+        f"of {_ITEMS:,} items; the default method. Some samples have no interval, such as those in which a label has one hit. "
         f"{max(x.trials for x in shares)} repetitions, s.e. up to {report.largest_error(shares)}.\n",
     ]
     out += report.head("groups", "items of each", "hits per label", "intervals", "covers", "mean width")

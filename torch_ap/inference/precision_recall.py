@@ -521,7 +521,7 @@ def _reason_of_levels(levels: Tensor, design: str) -> str:
     at_low, at_high = _COVERAGE_AT_ENDS[design]
     parts = [f"{at_low} at recall 0.1"] * bool(((levels > 0) & (levels <= 0.1)).any())
     parts += [f"{at_high} at recall 1"] * bool((levels > 0.9).any())
-    return f"likely too high or narrow at the ends of the curve: 95% covered {' and '.join(parts)}" if parts else ""
+    return f"likely too high or narrow: 95% covered {' and '.join(parts)}" if parts else ""
 
 
 def _simultaneous_band(
