@@ -125,8 +125,8 @@ def _average_lines(found: dict[tuple[Any, ...], Tally]) -> list[str]:
     out = [
         "\n## Macro average over labels of items in groups: coverage of 95%\n",
         f"{_LABELS} labels with the effects of the section on AP in groups, independent of each other, and their AP "
-        f"of {_ITEMS:,} items; the default method. Some samples have no interval, such as those in which a label has one hit. "
-        f"{max(x.trials for x in shares)} repetitions, s.e. up to {report.largest_error(shares)}.\n",
+        f"of {_ITEMS:,} items; the default method. Some samples have no interval, such as those in which a "
+        f"label has one hit. {max(x.trials for x in shares)} repetitions, s.e. up to {report.largest_error(shares)}.\n",
     ]
     out += report.head("groups", "items of each", "hits per label", "intervals", "covers", "mean width")
     for (groups, size), tallies in found.items():
