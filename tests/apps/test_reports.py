@@ -149,6 +149,8 @@ def test_the_page_lists_suspicious_targets(tmp_path):
     assert f'data-value="{first["change"]:.8g}">{first["change"]:+.4f}</td>' in part
     assert part.count("<tr>") == 1 + 20
     assert SCRIPT not in part
+    named = report(metric, tmp_path / "n.md", class_names=names, item_names={first["item"]: "<the first>"}).read_text()
+    assert any(line.startswith(f"| {first['kind']} ") and "the first" in line for line in named.splitlines())
     weighted = BinaryAveragePrecision()
     weighted.update(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2, 3]))
     text = report(weighted, tmp_path / "y.md").read_text().split("## Labels that may be wrong")[1].strip()
@@ -341,6 +343,8 @@ def test_invalid_input_raises_before_writing(tmp_path, monkeypatch):
         ({"other": ranking(share=0.5)}, ValueError, "`other` must have been updated with the same targets"),
         ({"class_names": ["a"]}, ValueError, "`class_names`.*one ranking"),
         ({"query_names": ["a"]}, ValueError, "`query_names` must be None"),
+        ({"item_names": 3}, ValueError, "`item_names` must be a list.*3"),
+        ({"metric": queries(), "item_names": ["a"]}, ValueError, "`item_names` must be None"),
         ({"metric": queries(), "class_names": ["a"]}, ValueError, "`class_names` must be None"),
         ({"metric": queries(), "query_names": 3}, ValueError, "`query_names` must be a list.*3"),
         ({"metric": labels(), "class_names": ["a"]}, ValueError, "`class_names`.*3 different names"),

@@ -152,6 +152,46 @@ def test_the_pages_number_suspicious_labels_by_rows_from_1(has_classes, paths, t
         assert [int(row[head.index("item")].replace(",", "")) for row in listed] == expected
 
 
+@pytest.fixture(scope="module")
+def ids(columns):
+    """Ids that are neither sorted nor numbers."""
+    return [f"mail {7 * row % 400}<" for row in range(len(columns["label"]))]
+
+
+@pytest.mark.parametrize("suffix", FILES)
+def test_ids_name_suspicious_labels(suffix, columns, ids, score, tmp_path):
+    table, page = write(pa.table(columns | {"id": ids}), tmp_path / f"x.{suffix}"), tmp_path / "page.html"
+    words = (*BINARY, "--suspicious-labels", "--json")
+    numbered = json.loads(score(table, *words).out)["suspicious_labels"]["rows"]
+    expected = [row | {"item": ids[row["item"] - 1]} for row in numbered]
+    assert json.loads(score(table, *words, "--id", "id").out)["suspicious_labels"]["rows"] == expected
+    if suffix == "csv":
+        assert f" {expected[0]['item']} " in score(table, *BINARY, "--id", "id", "--suspicious-labels").out
+        for words in (("score", table, "--report", str(page)), ("report", table, "-o", str(page))):
+            assert main.main([*words, *BINARY, "--id", "id"]) == 0
+            part = page.read_text().split("Labels that may be wrong</h2>")[1].split("</section>")[0]
+            assert all(f"{row['item'][:-1]}&lt;" in part for row in expected[:20])
+
+
+def test_ids_pair_the_rows_of_a_baseline(columns, ids, score, tmp_path):
+    places = np.random.default_rng(0).permutation(len(ids))
+    table = write(pa.table(columns | {"id": ids}), tmp_path / "x.csv")
+    moved = {name: [column[place] for place in places] for name, column in (columns | {"id": ids}).items()}
+    other = write(pa.table(moved | {"score": moved["other"]}), tmp_path / "y.csv")
+    words = (*BINARY, "--json", "--cluster", "query", "--baseline")
+    expected, found = (measures(score(table, *words, *x))["ap"] for x in (("other",), (other, "--id", "id")))
+    assert found["compared"] == expected["compared"] | {"baseline": other}
+    assert "y.csv, row " in score(table, *words, other, status=2).err
+    changed = [1 - moved["label"][0], *moved["label"][1:]]
+    for change, message in (
+        ({"label": changed}, f"{other}, row 1: 'label' must be as in {table}"),
+        ({"id": ["x", *moved["id"][1:]]}, f"{other}: must have the ids of {table}, but has no row with id "),
+        ({"id": [*moved["id"][:-1], moved["id"][0]]}, "y.csv, row 400: column 'id' must have another value in each"),
+    ):
+        write(pa.table(moved | change), tmp_path / "y.csv")
+        assert message in score(table, *words, other, "--id", "id", status=2).err
+
+
 def test_every_measure_of_one_ranking(paths, tensors, score):
     preds, target = tensors["score"], tensors["label"]
     names = ["ap", "ap@7", *table_names.INTERPOLATED, "P@7", "R@7", "F@7", "Rprec"]
@@ -842,6 +882,9 @@ ARGUMENTS = {
     "labels of weights": (("--suspicious-labels", "--weights", "weight"), "--suspicious-labels has no meaning with"),
     "labels of bins": (("--suspicious-labels", "--bins", "9"), "--suspicious-labels has no meaning with --bins"),
     "labels of ranges": (("--suspicious-labels", "--exact"), "--suspicious-labels has no meaning with --exact"),
+    "ids without rows": (("--id", "query"), "--id has no meaning without --suspicious-labels, --report or --baseline"),
+    "ids of groups": (("--id", "score", "--group", "query", "--baseline", "other"), "--id has no meaning with --group"),
+    "ids of two rows": (("--id", "query", "--baseline", "other"), "column 'query' must have another value in each row"),
 }
 
 

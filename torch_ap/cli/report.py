@@ -40,6 +40,8 @@ def write(args: argparse.Namespace, inputs: Inputs, path: str, title: str | None
     names: dict[str, Any] = {"class_names": args.preds} if len(args.preds) > 1 and not args.best else {}
     if columns.group is not None and (not args.best or has_systems):
         names = {"query_names": list(inputs.table.groups)}
+    if args.id is not None:
+        names["item_names"] = {row + 1: name for name, row in inputs.table.row_ids.items()}
     other = None if baseline is None else evaluate(args, measure, baseline)
     systems: Sequence[str] = system_names(
         args.file if table_inputs.is_file(args.baseline) else args.preds[0], args.baseline

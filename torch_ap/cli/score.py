@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         convention += f"; intervals that hold at every look from {args.first_look:,} rows on"
     elif args.simultaneous and classes:
         convention += "; intervals that contain all classes at once"
-    suspicious = _suspicious_labels(args, measures, columns, classes) if args.suspicious_labels else None
+    suspicious = _suspicious_labels(args, inputs, classes) if args.suspicious_labels else None
     return gates.write(args, TableReport(args, results, facts, convention, suspicious), gates_of_table(args, inputs))
 
 
@@ -99,17 +99,17 @@ def _check_statements(args: argparse.Namespace, columns: Columns) -> None:
         )
 
 
-def _suspicious_labels(
-    args: argparse.Namespace, measures: Sequence[Measure], columns: Columns, classes: int
-) -> SuspiciousLabelsReport:
+def _suspicious_labels(args: argparse.Namespace, inputs: table_inputs.Inputs, classes: int) -> SuspiciousLabelsReport:
     """Return the report on the targets that may be wrong, by the first measure that is an average precision."""
-    measure = next((x for x in measures if x.formula.is_average_precision), None)
+    measure = next((x for x in inputs.measures if x.formula.is_average_precision), None)
     if measure is None:
         raise ValueError("--suspicious-labels needs ap, or another average precision, among the measures")
     names = list(table_inputs.class_names(args, classes)) if classes else None
-    labels = evaluate(args, measure, columns).suspicious_labels(class_names=names)
+    labels = evaluate(args, measure, inputs.columns).suspicious_labels(class_names=names)
     title = f"Suspicious labels: the change of {measure.name}, {number(labels.value)}, if a label were corrected"
-    return SuspiciousLabelsReport(labels, title, {})
+    row_ids = list(inputs.table.row_ids)
+    ids = {"item": lambda row: row_ids[row["item"] - 1]} if row_ids else {}
+    return SuspiciousLabelsReport(labels, title, ids)
 
 
 def _result_of(

@@ -28,6 +28,7 @@ _UNSUPPORTED = (
         "prevalence",
         "sampling_weights",
         "suspicious_labels",
+        "id",
     ),
 )
 _ROW_BYTES = 17  # a score and a target in a file, and a term of the sum

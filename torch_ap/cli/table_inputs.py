@@ -2,6 +2,7 @@
 
 import argparse
 import glob
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ ALL = "all"  # name of the mean in a table of values
 
 _WITHOUT_LABELS = (
     "baseline", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
-    "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous",
+    "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous", "id",
 )  # fmt: skip
 
 _OTHER_SAMPLES = ("prevalence", "sampling_weights")
@@ -33,7 +34,7 @@ _WITHOUT_BEST = (
 )  # fmt: skip
 _OF_ONE_RANKING = (
     "simultaneous", "first_look", "weights", *_OTHER_SAMPLES, "per_class", "normalization", "suspicious_labels",
-    *LABELS[1:],
+    "id", *LABELS[1:],
 )  # fmt: skip
 
 
@@ -81,6 +82,7 @@ def prepare(args: argparse.Namespace) -> tuple[list[Measure], tables.Table]:
         cluster=args.cluster,
         judge=args.judge,
         sampled=args.sampling_weights is not None,
+        row_id=args.id,
     )
     return _requested_measures(args, len(args.preds) > 1 and not args.best), table
 
@@ -133,11 +135,12 @@ def _check_options(args: argparse.Namespace) -> None:
     for is_excluded, names, condition in (
         (
             args.bins is not None,
-            ("report", "prevalence", "sampling_weights", "cluster", "suspicious_labels"),
+            ("report", "prevalence", "sampling_weights", "cluster", "suspicious_labels", "id"),
             "with --bins, which stores counts",
         ),
         (args.best, _WITHOUT_BEST, "with --best"),
         (args.best or weights_column(args) is not None, ("suspicious_labels",), "with --best or weights"),
+        (args.best and not getattr(args, "systems", False), ("id",), "with --best"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best or --bins"),
         (args.weights is not None, ("simultaneous", "first_look", "sampling_weights"), "with --weights"),
@@ -180,7 +183,7 @@ def _check_class_options(args: argparse.Namespace) -> None:
 def baseline_table(args: argparse.Namespace, table: tables.Table) -> tables.Table:
     """Return the file of the baseline, with the same columns and groups."""
     form = None if args.format and Path(args.baseline).suffix else args.format
-    return replace(table, path=args.baseline, baseline=None, form=form, labels=set())
+    return replace(table, path=args.baseline, baseline=None, form=form, labels=set(), row_ids={})
 
 
 def is_file(name: str | None) -> bool:
@@ -196,14 +199,27 @@ def _read_baseline(args: argparse.Namespace, table: tables.Table, columns: Colum
     """Return the columns of the baseline: other scores of the same rows, or another file."""
     if not is_file(args.baseline):
         return None if columns.baseline is None else replace(columns, preds=columns.baseline)
+    other_table = baseline_table(args, table)
     with Bar(args.baseline) as bar:
-        baseline = baseline_table(args, table).read(bar)
+        baseline = other_table.read(bar)
     if columns.group is None:
-        _check_same_rows(args, columns, baseline)
+        places = None
+        if table.row_id is not None:
+            places = _places_of_ids(args, table.row_ids, other_table.row_ids)
+            baseline = baseline.rows(places)
+        _check_same_rows(args, columns, baseline, places)
     elif baseline.group is not None:
         sizes = (torch.bincount(x, minlength=len(table.groups)) for x in (columns.group, baseline.group))
         check_same_groups(args, table, *sizes)
     return baseline
+
+
+def _places_of_ids(args: argparse.Namespace, ids: Mapping[str, int], others: Mapping[str, int]) -> Tensor:
+    """Return the place of each id in the file of the baseline; raise ValueError for an id of one file alone."""
+    if alone := sorted(ids.keys() ^ others.keys()):
+        has, lacks = (args.file, args.baseline) if alone[0] in ids else (args.baseline, args.file)
+        raise ValueError(f"{lacks}: must have the ids of {has}, but has no row with {args.id} {short_repr(alone[0])}")
+    return torch.tensor([others[x] for x in ids], dtype=torch.int64)
 
 
 def check_same_groups(args: argparse.Namespace, table: tables.Table, rows: Tensor, others: Tensor) -> None:
@@ -214,8 +230,8 @@ def check_same_groups(args: argparse.Namespace, table: tables.Table, rows: Tenso
         raise ValueError(f"{args.baseline}: must have the groups of {args.file}, but {group} is in one alone")
 
 
-def _check_same_rows(args: argparse.Namespace, columns: Columns, baseline: Columns) -> None:
-    """Raise ValueError unless shapes, targets and weights are equal."""
+def _check_same_rows(args: argparse.Namespace, columns: Columns, baseline: Columns, places: Tensor | None) -> None:
+    """Raise ValueError unless shapes, targets and weights are equal; ``places`` are those of the rows in their file."""
     if columns.preds.shape != baseline.preds.shape:
         shapes = [tuple(x.preds.shape) for x in (columns, baseline)]
         raise ValueError(
@@ -227,9 +243,10 @@ def _check_same_rows(args: argparse.Namespace, columns: Columns, baseline: Colum
         ([args.cluster], columns.cluster, baseline.cluster),
     ):
         if own is not None and other is not None and not torch.equal(own, other):
-            row = int((own != other).reshape(len(own), -1).any(1).nonzero()[0]) + 1
+            place = int((own != other).reshape(len(own), -1).any(1).nonzero()[0])
+            row = place if places is None else int(places[place])
             raise ValueError(
-                f"{args.baseline}, row {row}: {', '.join(map(short_repr, names))} must be as in {args.file}"
+                f"{args.baseline}, row {row + 1}: {', '.join(map(short_repr, names))} must be as in {args.file}"
             )
 
 

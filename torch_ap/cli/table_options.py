@@ -23,8 +23,12 @@ _TARGET = (
 )
 _BASELINE = (
     "another system to compare with: a column of FILE with its scores, or a file, folder/, pattern or URI with the "
-    "same columns and rows in the same order (with --group in any order). Adds the difference FILE minus OTHER, its "
-    "interval and its p-value"
+    "same columns and rows in the same order (with --group or --id in any order). Adds the difference FILE minus "
+    "OTHER, its interval and its p-value"
+)
+_ID = (
+    "id of each row, a name or a number: labels that may be wrong have the ids of their rows instead of numbers from "
+    "1, and a file as --baseline can have its rows in any order"
 )
 _BEST = (
     "treat the columns of --preds as systems with the same targets: which is the best, its value corrected for the "
@@ -97,7 +101,8 @@ def add_score(subparsers: Subparsers) -> None:
         "  torch-ap score 'part-*.parquet' --preds score --target label --exact\n"
         "  zcat huge.csv.gz | torch-ap score - --format csv --preds score --target label --bins 65536",
     )
-    _add_columns(parser, ("interval", "chance_test", "baseline", "fail_below", "best", "report"))
+    clustered = ("interval", "chance_test", "baseline", "fail_below", "best", "report")
+    _add_columns(parser, clustered, named=("suspicious_labels", "report", "baseline"))
     parser.measures("ap")
     parser.flag("--per-group", "add the values of each group")
     parser.flag("--per-class", "add the values of each class or label")
@@ -194,8 +199,8 @@ def add_explain(subparsers: Subparsers) -> None:
     parser.forms()
 
 
-def _add_columns(parser: Parser, clustered: Sequence[str] = ()) -> None:
-    """Add the file, its columns, and the convention; ``clustered`` are the options that ``--cluster`` needs."""
+def _add_columns(parser: Parser, clustered: Sequence[str] = (), named: Sequence[str] = ()) -> None:
+    """Add the file, its columns, and the convention; ``--cluster`` and ``--id`` need one of these options."""
     parser.option("file", _FILE, metavar="FILE", nargs="+", action=_Files)
     parser.option("--format", "format of FILE (default: from its suffix)", choices=FORMATS)
     text = "scores, higher is better; several columns, or one column of lists: one ranking per class"
@@ -204,6 +209,7 @@ def _add_columns(parser: Parser, clustered: Sequence[str] = ()) -> None:
     parser.option("--pos-label", "positive target, for targets other than 0 and 1", metavar="VALUE")
     parser.option("--group", "query, user or image of each row", metavar="COL")
     parser.option("-l --relevance-level", "lowest relevant grade (default: 1)", type=int, metavar="GRADE")
+    parser.option("--id", _ID, needs=named, metavar="COL")
     parser.option("--weights", "weights of the rows", metavar="COL")
     text = (
         "patient, user or site of each row, or with --group of each group: rows of a cluster may depend on each other"

@@ -33,6 +33,7 @@ class ReportOptions:
         every: metric of each system by name, if there are more than two; else empty.
         labels: suspicious labels of a search run, or None.
         simultaneous: whether the band of a ranking contains the whole curve, and intervals of classes all values.
+        item_names: names of single items, or None.
     """
 
     other: Any
@@ -47,6 +48,7 @@ class ReportOptions:
     every: Mapping[str, Any] = field(default_factory=dict)
     labels: Any = None
     simultaneous: bool = False
+    item_names: Mapping[int, str] | None = None
 
     @property
     def level(self) -> str:

@@ -94,7 +94,7 @@ def content_of(metric: ItemAnalyses, options: ReportOptions) -> Content:
         sections += class_sections(metric, curves, cuts, bars, units[1], options, caption, confusions=confusions)
         sections.append(_class_table(metric, options, curves, units, classes))
     names = [x.name for x in curves] if has_classes and not is_single else None
-    sections += _label_section(metric, settings, names, options.one_of_several)
+    sections += _label_section(metric, settings, names, options)
     return Content(
         head,
         convention=words.describe_over_classes(metric._settings.convention, average, units[1] if has_classes else ""),
@@ -254,12 +254,15 @@ def _class_table(
     return Section(f"All {units[1]}", [f"{text} {omitted}".strip(), *reasons_of(differences), table])
 
 
-def _label_section(metric: Any, settings: APSettings, names: Sequence[str] | None, system: str) -> list[Section]:
+def _label_section(
+    metric: Any, settings: APSettings, names: Sequence[str] | None, options: ReportOptions
+) -> list[Section]:
     """Return the targets that may be wrong by the value of these settings, or why there are none."""
     try:
-        return labels_section(labels_of_metric(metric, settings, MAX_LABELS, names), system)
+        labels = labels_of_metric(metric, settings, MAX_LABELS, names)
     except ValueError as error:
         return [Section(LABELS, [f"Not available: {error}."])]
+    return labels_section(labels, options.one_of_several, options.item_names)
 
 
 def _intervals(metric: ItemAnalyses, options: ReportOptions) -> dict[str, list[float]]:

@@ -17,12 +17,23 @@ def labels_text(counts: Mapping[str, int], shown: int, system: str = "") -> str:
     return f"{listed}. The first {shown}, by the change of AP if the label were corrected."
 
 
-def labels_section(labels: SuspiciousLabels, system: str = "") -> list[Section]:
-    """Return the section with the first labels, as for :func:`labels_text`; none without suspicious labels."""
+def labels_section(
+    labels: SuspiciousLabels, system: str = "", item_names: Mapping[int, str] | None = None
+) -> list[Section]:
+    """Return the section with the first labels, as for :func:`labels_text`; none without suspicious labels.
+
+    Args:
+        labels: the labels.
+        system: name of their system, one of several.
+        item_names: names of the items by id; None for their ids.
+    """
     found = labels.rows()[:MAX_LABELS]
     if not found:
         return []
     head = [name.replace("_", " ") for name in found[0]]
-    rows: list[list[Cell]] = [[str(x) if name == "item" else x for name, x in row.items()] for row in found]
+    for row in found:
+        if "item" in row:
+            row["item"] = str((item_names or {}).get(row["item"], row["item"]))
+    rows: list[list[Cell]] = [list(row.values()) for row in found]
     table = Table(head, rows, CHANGE, sortable=True, order=("change", "descending"))
     return [Section(LABELS, [labels_text(labels.counts, len(rows), system), table])]

@@ -1,7 +1,7 @@
 """Report of a measure over queries."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from torch_ap import plot
-from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.measures import interpolation
 from torch_ap.core.measures.counts import counts_at_rank
 from torch_ap.core.ranking import hit_curve, segments
@@ -223,12 +222,8 @@ def _query_sections(table: _PerQuery, options: ReportOptions, name: str, *, has_
     return sections if depths is None else [Section("Depth of the ranking", [depths]), *sections]
 
 
-def _query_names(queries: Tensor, names: Mapping[int, str] | Sequence[str] | None) -> list[str]:
+def _query_names(queries: Tensor, names: Mapping[int, str] | None) -> list[str]:
     """Return the names of the queries, or their ids."""
-    if isinstance(names, Sequence) and not isinstance(names, str):
-        names = dict(enumerate(names))
-    if names is not None and not isinstance(names, Mapping):
-        raise_invalid("query_names", "must be a list of names, a dict of ids to names, or None", names)
     return [str((names or {}).get(x, x)) for x in queries.tolist()]
 
 

@@ -47,6 +47,7 @@ def report(
     title: str | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
     query_names: Mapping[int, str] | Sequence[str] | None = None,
+    item_names: Mapping[int, str] | Sequence[str] | None = None,
     images: Sequence[str | os.PathLike[str]] | None = None,
     image_names: Sequence[str] | None = None,
     slices: Mapping[str, Any] | None = None,
@@ -77,6 +78,8 @@ def report(
         class_names: names of classes or labels, as for ``curve``; replaces the names of
             :class:`torch_ap.MeanAveragePrecision`.
         query_names: names of queries: a dict by id, or a list that begins with the name of query 0.
+        item_names: names of the items of a classifier, for the labels that may be wrong: a dict by ``sample_ids`` of
+            ``update``, or by position without ids; or a list that begins with the name of item 0.
         images: paths of the image files of a detector, in the order of ``update`` (extra: ``plot``). The pictures of a
             page in HTML then show thumbnails, else a plain canvas. A missing or unreadable file is named on the page.
         image_names: names of these images; None for their ``sample_ids`` or positions.
@@ -121,10 +124,13 @@ def report(
     checks.text("title", title, optional=True)
     level = checks.open_fraction("confidence_level", confidence_level)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
+    evaluated: Any = metric
     has_queries = isinstance(metric, QueryAnalyses)
-    unused = {"class_names": class_names, "query_names": query_names}
+    unused = {"class_names": class_names, "query_names": query_names, "item_names": item_names}
     if _content_function(metric) is not None:
         unused.pop("query_names" if has_queries else "class_names")
+    if isinstance(evaluated, ItemAnalyses):
+        unused.pop("item_names")
     for name, names in unused.items():
         if names is not None:
             raise_invalid(name, f"must be None for a {type(metric).__name__}", names)
@@ -132,12 +138,13 @@ def report(
         rule = "must be a SuspiciousLabels with a measure over queries, or None"
         raise_invalid("suspicious_labels", rule, type(suspicious_labels).__name__)
     checks.boolean("simultaneous", simultaneous)
-    evaluated: Any = metric
     if simultaneous and not isinstance(evaluated, DetectionAnalyses):
         is_ranking = isinstance(evaluated, ItemAnalyses) and evaluated._settings.inputs.width is None
         if not isinstance(evaluated, ItemAnalyses) or (is_ranking and others):
             raise ValueError("`simultaneous` requires the curve of one ranking of one system, or classes")
-    names = query_names if has_queries else class_names
+    named_queries, named_items = (
+        _names_by_id(name, names) for name, names in (("query_names", query_names), ("item_names", item_names))
+    )
     for name, value in (("images", images), ("image_names", image_names)):
         _check_images(metric, name, value)
     if slices is not None:
@@ -150,7 +157,7 @@ def report(
         (first, second),
         level,
         resampling,
-        names,
+        named_queries if has_queries else class_names,
         by_position,
         image_names,
         is_page,
@@ -158,6 +165,7 @@ def report(
         dict(zip(names_of_systems, (metric, *others), strict=True)) if len(others) > 1 else {},
         labels=suspicious_labels,
         simultaneous=simultaneous,
+        item_names=named_items,
     )
     content = _content(metric, options, title)
     distributed = torch.distributed
@@ -167,6 +175,15 @@ def report(
             "\n".join(map(escape_unprintable, lines)), encoding="utf-8"
         )  # names can contain control characters
     return path
+
+
+def _names_by_id(argument: str, names: Any) -> Mapping[int, str] | None:
+    """Return names of queries or items by id; None for none."""
+    if isinstance(names, Sequence) and not isinstance(names, str):
+        return dict(enumerate(names))
+    if names is not None and not isinstance(names, Mapping):
+        raise_invalid(argument, "must be a list of names, a dict of ids to names, or None", names)
+    return names
 
 
 def _system_names(names: Any, count: int) -> tuple[str, ...]:

@@ -231,6 +231,12 @@ class Columns:
     cluster: Tensor | None = None
     judge: Tensor | None = None
 
+    def rows(self, places: Tensor) -> "Columns":
+        """Return the rows at these places."""
+        columns = (getattr(self, column.name) for column in fields(self))
+        selected: list[Any] = [x if x is None else x[places] for x in columns]
+        return Columns(*selected)
+
 
 @dataclass
 class Table:
@@ -247,10 +253,12 @@ class Table:
         cluster: column of clusters, whose rows may depend on each other, or None.
         judge: column of a judge's labels or probabilities, or None; with it targets may be missing.
         sampled: whether the weights are reciprocals of sampling probabilities.
+        row_id: column of ids, different in each row, or None.
         pos_label: the positive target, as text; None for 1, or true.
         systems: whether several columns of scores are systems with the same targets, instead of classes.
         clusters: the number of each cluster by its name, in order of occurrence; filled by :meth:`batches`.
         groups: the number of each group likewise.
+        row_ids: the place of each row by its id, in order; filled by :meth:`batches`.
         labels: the different targets, as text; filled by :meth:`batches`.
     """
 
@@ -266,8 +274,10 @@ class Table:
     cluster: str | None = None
     judge: str | None = None
     sampled: bool = False
+    row_id: str | None = None
     clusters: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
+    row_ids: dict[str, int] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
     _widths: dict[str, int] = field(default_factory=dict, init=False)  # of columns of lists
     _file: Any = field(default="", init=False)  # the file that is read, for messages
@@ -307,7 +317,8 @@ class Table:
                 rule of their column, naming the row.
         """
         numbers = [name for name in (*self.preds, self.baseline, self.weights, self.judge) if name is not None]
-        names = [*numbers, *self.target, *(name for name in (self.group, self.cluster) if name is not None)]
+        texts = (self.group, self.cluster, self.row_id)
+        names = [*numbers, *self.target, *(name for name in texts if name is not None)]
         has_rows, files = False, self.files()
         for self._file in files:
             row = 1
@@ -345,6 +356,8 @@ class Table:
         baseline = None if self.baseline is None else self._numbers(batch, self.baseline, row)
         group = None if self.group is None else self._mapped(batch, self.group, row, _numbering(self.groups))
         cluster = None if self.cluster is None else self._mapped(batch, self.cluster, row, _numbering(self.clusters))
+        if self.row_id is not None:
+            self._add_ids(batch, self.row_id, row)
         rule = self._rule(preds)
         judge = None
         if self.judge is not None:
@@ -437,6 +450,17 @@ class Table:
                 self._fail(name, first, result, f"{short_repr(value)}{hint}")
             results[place] = result
         return torch.from_numpy(results[at])
+
+    def _add_ids(self, batch: Any, name: str, row: int) -> None:
+        """Add the ids of the rows; raise ValueError for an id of two rows."""
+        places: dict[str, int] = {}
+        at = self._mapped(batch, name, row, _numbering(places)).tolist()
+        ids = list(places)
+        for place in at:
+            number = len(self.row_ids)
+            if self.row_ids.setdefault(ids[place], number) != number:
+                self._fail(name, row, "must have another value in each row", f"{short_repr(ids[place])} again")
+            row += 1
 
     def _complete_column(self, batch: Any, name: str, row: int) -> Any:
         """Return a column; raise ValueError for a row without a value."""
