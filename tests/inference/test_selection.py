@@ -1,5 +1,6 @@
 """The best of several systems: against definitions, brute-force selection, and peers."""
 
+import itertools
 import logging
 import math
 import pickle
@@ -616,10 +617,16 @@ def test_a_value_that_is_computed_again_is_the_same_epoch():
 
 def test_some_units_suffice():
     preds, target = systems(6, n=4000)
-    every, few = epochs_of(preds, target)[0].best(), epochs_of(preds, target, max_units=600)[0]
+    all_units, few = epochs_of(preds, target)[0], epochs_of(preds, target, max_units=600)[0]
     assert few._epochs[0].shares.shape == (600,)
-    found = few.best()
+    every, found = all_units.best(), few.best()
     assert torch.equal(found.values, every.values)
+    exact, sketched = (torch.stack([epoch.shares for epoch in x._epochs]).double() for x in (all_units, few))
+    for first, second in itertools.combinations(range(6), 2):
+        ratio = (sketched[first] - sketched[second]).square().sum() / (exact[first] - exact[second]).square().sum()
+        assert abs(ratio - 1) < 4 * (2 / 600) ** 0.5  # standard errors of a sum of 600 squares
+    assert all_units._epochs[0].df == min(target.sum(), 4000 - target.sum()) - 1
+    assert epochs_of(preds, target, max_units=20)[0]._epochs[0].df == 20
     assert found.corrected == pytest.approx(float(every.corrected), abs=0.005)  # 600 of 4,000 units
     assert found.low == pytest.approx(float(every.low), abs=0.01)  # 600 of 4,000 units
 

@@ -40,10 +40,11 @@ class BestOf(WrapperMetric):
     Args:
         metric: a metric of torch_ap with one value and an interval. For detectors the value is ``map``. Metrics of
             items must have ``top_k=None``.
-        max_units: number of items whose contributions are stored, at least 2: half of them are the items with the
-            largest contributions in the first epoch, the others are drawn at random. Values and their standard errors
-            remain exact, and the correlations of the epochs are estimated. None for all items, 4 bytes per item and
-            epoch.
+        max_units: number of sums that are stored for an epoch of more items, at least 2: each contribution is added to
+            one of them at random, with a random sign that is the same in all epochs (a count sketch; Charikar, Chen &
+            Farach-Colton 2002). Values and their standard errors remain exact. The correlations of the epochs are
+            estimated, for which Student's t has at most this number of degrees of freedom. None to store the
+            contribution of each item, 4 bytes per item and epoch.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -82,7 +83,6 @@ class BestOf(WrapperMetric):
         self._units: Mapping[str, Tensor] = {}  # of the first epoch
         self._ids: Tensor | None = None  # of these units, which later epochs may have in any order
         self._count = 0  # number of its contributions
-        self._chosen: tuple[Tensor, Tensor] | None = None  # indices of the stored units, and their factors
         self._is_new = True  # whether the next value begins an epoch
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -113,7 +113,6 @@ class BestOf(WrapperMetric):
             stored = 0
         if not stored:
             self._units, self._ids, self._count = sample.units(), sample.unit_ids, len(contributions.shares)
-            self._chosen = self._choose(contributions.shares)
         else:
             ordered = sample.ordered_as(self._ids, f"epoch {stored}")
             contributions = contributions if ordered is sample else ordered.contributions(Resampling())
@@ -122,21 +121,20 @@ class BestOf(WrapperMetric):
             rule = "must have the targets of epoch 0 in the same order"
             raise ValueError(f"epoch {stored} {rule}, but `{name}` differs; do not shuffle the data of the validation")
         error = float(contributions.shares.square().sum().sqrt())
-        shares = contributions.shares if self._chosen is None else contributions.shares[self._chosen[0]]
-        kept = replace(contributions, shares=shares.to(torch.float32))
+        kept = self._sketch(contributions)
+        kept = replace(kept, shares=kept.shares.to(torch.float32))
         self._epochs, self._errors = [*self._epochs[:stored], kept], [*self._errors[:stored], error]
         self._is_new = False
 
-    def _choose(self, shares: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the indices of the units to store, and the factors of their contributions; None for all."""
-        if self.max_units is None or len(shares) <= self.max_units:
-            return None
-        order = shares.abs().argsort(descending=True, stable=True)
-        top, rest = order[: self.max_units // 2], order[self.max_units // 2 :]
-        drawn = rest[torch.randperm(len(rest), generator=torch.Generator().manual_seed(0))[: self.max_units - len(top)]]
-        factors = torch.ones(self.max_units, dtype=torch.float64)
-        factors[len(top) :] = (len(rest) / len(drawn)) ** 0.5
-        return torch.cat([top, drawn]), factors
+    def _sketch(self, contributions: Contributions) -> Contributions:
+        """Return the contributions, or ``max_units`` sums of them, whose products are the covariances on average."""
+        size, shares = self.max_units, contributions.shares
+        if size is None or len(shares) <= size:
+            return contributions
+        drawn = torch.randint(2 * size, shares.shape, generator=torch.Generator().manual_seed(0))
+        signed = torch.where(drawn < size, shares, -shares)
+        sums = shares.new_zeros(size).index_add_(0, drawn % size, signed)
+        return replace(contributions, shares=sums, df=min(contributions.df, size))
 
     def reset(self) -> None:
         """Reset the metric, and begin the next epoch."""
@@ -170,7 +168,6 @@ class BestOf(WrapperMetric):
                 "the value of an epoch, `reset` begins the next one"
             )
         shares = torch.stack([x.shares for x in self._epochs]).double()
-        shares = shares if self._chosen is None else shares * self._chosen[1]
         shares = shares / shares.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
         shares = shares * torch.tensor(self._errors, dtype=torch.float64)[:, None]
         return select_by_covariance(self._epochs, (shares @ shares.t()).numpy(), settings).to(self.metric.device)
