@@ -1,9 +1,11 @@
 """The best of several systems on the same items: selection-adjusted intervals, and adjusted p-values."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.coverage import report
 from benchmarks.coverage.rankings import limit
@@ -33,9 +35,15 @@ _CASES: dict[str, tuple[tuple[float, ...], float, int, float]] = {
 }
 
 
-def best_of_items(name: str, *, repetitions: int, generator: torch.Generator) -> Tally:
+def truths_of(name: str) -> Tensor:
+    """Return the limit of the AP of each system of a case."""
+    distances, _, _, share = _CASES[name]
+    return torch.tensor([limit(share, x) for x in distances], dtype=torch.float64)
+
+
+def samples(name: str, repetitions: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield (S, n) scores of all systems of a case and (n,) labels, with at least two of either kind."""
     distances, correlation, n, share = _CASES[name]
-    truths, found = torch.tensor([limit(share, x) for x in distances], dtype=torch.float64), Tally()
     shifts = torch.tensor(distances, dtype=torch.float64)[:, None]
     for _ in range(repetitions):
         relevant = torch.rand(n, generator=generator) < share
@@ -43,7 +51,12 @@ def best_of_items(name: str, *, repetitions: int, generator: torch.Generator) ->
             continue
         common = torch.randn(n, generator=generator, dtype=torch.float64)
         own = torch.randn(len(distances), n, generator=generator, dtype=torch.float64)
-        scores = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own + shifts * relevant
+        yield math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own + shifts * relevant, relevant
+
+
+def best_of_items(name: str, *, repetitions: int, generator: torch.Generator) -> Tally:
+    truths, found = truths_of(name), Tally()
+    for scores, relevant in samples(name, repetitions, generator):
         systems = [ranking_contributions(builders.from_scores(row, relevant), row, relevant, "iid") for row in scores]
         results = {
             "hybrid": select_best(systems, SelectionSettings("hybrid", _LEVEL, correction="holm")),
@@ -55,7 +68,7 @@ def best_of_items(name: str, *, repetitions: int, generator: torch.Generator) ->
     return found
 
 
-def _tally_ends(found: Tally, results: dict[str, Any], truths: torch.Tensor, curve: Any) -> None:
+def _tally_ends(found: Tally, results: dict[str, Any], truths: Tensor, curve: Any) -> None:
     """Count the intervals that cover, and sum the errors of the values."""
     best = results["hybrid"].best
     plain = curve_interval(curve, Convention(ties="grouped"), InferenceSettings(_LEVEL))
@@ -73,7 +86,7 @@ def _tally_ends(found: Tally, results: dict[str, Any], truths: torch.Tensor, cur
         tally(found, ("square", name), (error**2).nan_to_num())
 
 
-def _tally_tests(found: Tally, results: dict[str, Any], truths: torch.Tensor) -> None:
+def _tally_tests(found: Tally, results: dict[str, Any], truths: Tensor) -> None:
     """Count samples with an error among the equal pairs, and sum the detected shares of the different pairs."""
     differ = (truths[:, None] - truths).abs() > 1e-9
     null = ~differ & ~torch.eye(len(truths), dtype=torch.bool)

@@ -67,13 +67,19 @@ def _tally(found: Tally, select: Callable[..., BestSystem], truths: Tensor, ids:
         warnings.simplefilter("ignore")
         every = {"groups": select(groups=ids), "independent": select()}
     for method, one in every.items():
-        if not one.low.isnan():
-            tally(found, (method,), bool(one.low <= truths[one.best] <= one.high), float(one.high - one.low))
-            inside = (one.simultaneous_low <= truths) & (truths <= one.simultaneous_high)
-            tally(found, (method, "all"), bool(inside.all()))
-            equal = (truths[:, None] == truths) & ~torch.eye(len(truths), dtype=torch.bool)
-            if equal.any():
-                tally(found, (method, "error"), bool((one.adjusted_p_value[equal] <= _NOMINAL).any()))
+        count(found, method, one, truths)
+
+
+def count(found: Tally, method: str, one: BestSystem, truths: Tensor) -> None:
+    """Count whether the intervals contain the truths, and whether a pair of equal systems is significant."""
+    if one.low.isnan():
+        return
+    tally(found, (method,), bool(one.low <= truths[one.best] <= one.high), float(one.high - one.low))
+    inside = (one.simultaneous_low <= truths) & (truths <= one.simultaneous_high)
+    tally(found, (method, "all"), bool(inside.all()))
+    equal = (truths[:, None] == truths) & ~torch.eye(len(truths), dtype=torch.bool)
+    if equal.any():
+        tally(found, (method, "error"), bool((one.adjusted_p_value[equal] <= _NOMINAL).any()))
 
 
 def sections(options: Options) -> list[Section]:

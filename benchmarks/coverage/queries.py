@@ -50,7 +50,7 @@ def _alike(size: int, generator: Generator) -> Tensor:
     return 0.33 + 0.05 * (2 * torch.rand(size, generator=generator, dtype=torch.float64) - 1)
 
 
-_LAWS = {
+LAWS = {
     "moderate": _logistic_normal(_MEAN, _SPREAD),
     "skewed": _logistic_normal(-2.0, 1.5),
     "known-item": _known_item,
@@ -63,7 +63,7 @@ _LAWS = {
 @cache
 def moments_of_law(law: str) -> tuple[float, float, float]:
     """Mean, standard deviation and skewness, from a million values."""
-    values = _LAWS[law](1_000_000, torch.Generator().manual_seed(1))
+    values = LAWS[law](1_000_000, torch.Generator().manual_seed(1))
     off = values - values.mean()
     return float(values.mean()), float(off.square().mean().sqrt()), float((off**3).mean() / off.square().mean() ** 1.5)
 
@@ -85,7 +85,7 @@ def skewed(queries: int, generator: torch.Generator) -> Tensor:
 def intervals(law: str, queries: int, methods: Any, *, repetitions: int, generator: torch.Generator) -> Tally:
     truth, found = moments_of_law(law)[0], Tally()
     for _ in range(repetitions):
-        values = _LAWS[law](queries, generator)
+        values = LAWS[law](queries, generator)
         for method, level in itertools.product(methods, LEVELS):
             ends = mean_interval(
                 values, confidence_level=level, method=method, n_resamples=_REPLICATES, generator=generator
@@ -124,7 +124,7 @@ def several(systems: int, queries: int, *, repetitions: int, generator: torch.Ge
 
 def sections(options: Options) -> list[Section]:
     many, few = options.repetitions, options.resampled
-    laws = list(itertools.product(_LAWS, _QUERIES))
+    laws = list(itertools.product(LAWS, _QUERIES))
     of_means = [
         *tasks_of(intervals, [(*x, _QUICK) for x in laws], many, 500),
         *tasks_of(intervals, [(*x, _SLOW) for x in laws if x[1] in _RESAMPLED], few, 50),
@@ -139,7 +139,7 @@ def sections(options: Options) -> list[Section]:
 def _intervals(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list[str]:
     told = "; ".join(
         f"{law}: mean {mean:.3f}, standard deviation {spread:.3f}, skewness {skew:.2f}"
-        for law in _LAWS
+        for law in LAWS
         for mean, spread, skew in [moments_of_law(law)]
     )
     out = [
@@ -151,7 +151,7 @@ def _intervals(found: dict[tuple[Any, ...], Tally], many: int, few: int) -> list
         "law", "queries", "method", "covers, 80%", "covers, 95%", "s.e. at 95%", "mean width at 95%",
         "an end outside [0, 1]",
     )  # fmt: skip
-    for law, queries in itertools.product(_LAWS, _QUERIES):
+    for law, queries in itertools.product(LAWS, _QUERIES):
         for methods in (_QUICK, _SLOW):
             shares = found.get((law, queries, methods), {})
             for method in methods if shares else ():
