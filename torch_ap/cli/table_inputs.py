@@ -244,9 +244,9 @@ def _check_same_rows(args: argparse.Namespace, columns: Columns, baseline: Colum
     ):
         if own is not None and other is not None and not torch.equal(own, other):
             place = int((own != other).reshape(len(own), -1).any(1).nonzero()[0])
-            row = place if places is None else int(places[place])
+            row, hint = (place, " (or --id must name a column of ids)") if places is None else (int(places[place]), "")
             raise ValueError(
-                f"{args.baseline}, row {row + 1}: {', '.join(map(short_repr, names))} must be as in {args.file}"
+                f"{args.baseline}, row {row + 1}: {', '.join(map(short_repr, names))} must be as in {args.file}{hint}"
             )
 
 
