@@ -406,8 +406,8 @@ def compare_rankings(
     influence-z  influence functions, z       .000 to .123  .001 to .082  .001 to .071  .016 to .060  .000 to .042
     jackknife    delete-one differences, t    .000 to .024  .000 to .028  .002 to .052  .015 to .051  .000 to .015
     jackknife-z  delete-one differences, z    .004 to .077  .002 to .054  .004 to .061  .017 to .056  .000 to .036
-    bootstrap    the same resample for both   .000 to .112  .010 to .040  .030 to .070
-    permutation  an item's two ranks swapped  .000 to .022  .020 to .060  .030 to .060
+    bootstrap    the same resample for both   .002 to .110  .012 to .057  .035 to .050
+    permutation  an item's two ranks swapped  .002 to .023  .022 to .057  .043 to .052
     ===========  ===========================  ============  ============  ============  ============  ============
 
     t has k - 1 degrees of freedom, where k is the smaller of the number of hits and the number of misses. "logit"
