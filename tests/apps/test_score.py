@@ -883,8 +883,9 @@ ARGUMENTS = {
     "labels of bins": (("--suspicious-labels", "--bins", "9"), "--suspicious-labels has no meaning with --bins"),
     "labels of ranges": (("--suspicious-labels", "--exact"), "--suspicious-labels has no meaning with --exact"),
     "ids without rows": (("--id", "query"), "--id has no meaning without --suspicious-labels, --report or --baseline"),
-    "ids of groups": (("--id", "score", "--group", "query", "--baseline", "other"), "--id has no meaning with --group"),
-    "ids of two rows": (("--id", "query", "--baseline", "other"), "column 'query' must have another value in each row"),
+    "ids of groups": (("--id", "score", "--group", "query", "--report", "x.md"), "--id has no meaning with --group"),
+    "ids of a column": (("--id", "score", "--baseline", "other"), "--id has no meaning with a column as --baseline"),
+    "ids of two rows": (("--id", "query", "--suspicious-labels"), "column 'query' must have another value in each row"),
 }
 
 

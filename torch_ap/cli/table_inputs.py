@@ -132,6 +132,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if [*args.files, args.baseline].count(STANDARD_INPUT) > 1:
         raise ValueError(f"{STANDARD_INPUT} can appear only once, since standard input can be read once")
     grouped = args.group is not None
+    only_column = args.command == "score" and not (args.suspicious_labels or args.report or is_file(args.baseline))
     for is_excluded, names, condition in (
         (
             args.bins is not None,
@@ -141,6 +142,7 @@ def _check_options(args: argparse.Namespace) -> None:
         (args.best, _WITHOUT_BEST, "with --best"),
         (args.best or weights_column(args) is not None, ("suspicious_labels",), "with --best or weights"),
         (args.best and not getattr(args, "systems", False), ("id",), "with --best"),
+        (only_column, ("id",), "with a column as --baseline, which has the same rows"),
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best or --bins"),
         (args.weights is not None, ("simultaneous", "first_look", "sampling_weights"), "with --weights"),
