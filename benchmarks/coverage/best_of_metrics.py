@@ -1,4 +1,4 @@
-"""The best of several metrics: detectors, averages over labels, and epochs of which few contributions are stored."""
+"""The best of several metrics: detectors, averages over labels, and epochs of which few sums are stored."""
 
 import warnings
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from torch_ap.inference import BestSystem, best_of_metrics
 _REPLICATES, _ITEMS = 200, 500
 _DETECTORS = ((5, 50, 1), (5, 200, 1), (5, 200, 4))  # classes, images, and images of a group
 _LABELS = ((10, 25), (40, 20))  # labels, and hits of each on average
-_EPOCHS = (("10 equal, close", 100), ("30 epochs", 200))  # systems, and stored items
+_EPOCHS = (("10 equal, close", 100), ("30 epochs", 200))  # systems, and stored sums
 
 
 def detectors(classes: int, images: int, together: int, *, repetitions: int, generator: torch.Generator) -> Tally:
@@ -49,7 +49,7 @@ def averages(labels: int, hits: int, *, repetitions: int, generator: torch.Gener
 
 
 def epochs(name: str, max_units: int, *, repetitions: int, generator: torch.Generator) -> Tally:
-    """Compare the epochs of :class:`torch_ap.BestOf` with few stored contributions."""
+    """Compare the epochs of :class:`torch_ap.BestOf` with few stored sums of contributions."""
     truths, found = best.truths_of(name), Tally()
     for scores, relevant in best.samples(name, repetitions, generator):
         metric = BestOf(BinaryAveragePrecision(), max_units)

@@ -54,12 +54,12 @@ def test_the_acceleration_of_bca_equals_the_jackknife(monkeypatch):
     assert given == [pytest.approx(float((off**3).sum() / (6 * (off**2).sum() ** 1.5)), rel=REORDERED)]
 
 
-def test_the_bootstrap_warns_of_few_queries():
+@pytest.mark.parametrize("method", ["t", "bootstrap-bca"])
+def test_methods_that_cover_too_little_with_few_queries_have_a_reason(method):
     x = torch.linspace(0, 1, 30, dtype=torch.float64)
-    assert mean_interval(x, method="bootstrap-bca", n_resamples=50).reason == ""
-    assert mean_interval(x[1:], method="bootstrap-bca", n_resamples=50).reason.startswith(
-        "29 queries: likely too narrow"
-    )
+    assert mean_interval(x, method=method, n_resamples=50).reason == ""
+    assert mean_interval(x[1:], method=method, n_resamples=50).reason.startswith("29 queries: likely too narrow")
+    assert mean_interval(x[1:]).reason == ""
 
 
 def test_one_query_and_equal_queries():
