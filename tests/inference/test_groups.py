@@ -150,6 +150,26 @@ def test_linearized_error_is_the_sum_of_contributions():
     assert float(linearized.standard_error / exact.standard_error) == pytest.approx(1, abs=0.1)
 
 
+def test_clustered_errors_of_statsmodels():
+    """The errors of ``statsmodels`` 0.15.0: least squares on a constant with ``cov_type="cluster"``."""
+    i = torch.arange(40)
+    values, others, ids = i * 37 % 41 / 41, i * 23 % 43 / 43, i * i % 11
+    with pytest.warns(UserWarning, match="6 groups with queries"):
+        mean, paired = mean_interval(values.double(), groups=ids), compare_per_query(values, others, groups=ids)
+    # quotients in float32
+    assert float(mean.standard_error) == pytest.approx(0.06254478466852853, rel=1e-6)
+    assert float(paired.standard_error) == pytest.approx(0.0951110145668564, rel=1e-6)
+
+    # 2,000 items: n times the derivatives of AP by the weights of the items, as central differences
+    i = torch.arange(2000)
+    ids, place = i * i % 101, i * 37 % 1999
+    scores = (place + 5 * (ids * 7 % 101)).double()
+    target = (i * (i + 3) % 13 + place / 250 + ids / 20 > 14).long()
+    found = average_precision_interval(scores, target, groups=ids, method="influence")
+    # the influence functions are centered with m - 1 and q - 1
+    assert float(found.standard_error) == pytest.approx(0.020960812123410104, rel=1e-3)
+
+
 def test_many_groups_are_linearized():
     scores, target, ids = draw(6, n=2000, grouping=700)
     assert average_precision_interval(scores, target, groups=ids).method == "influence"

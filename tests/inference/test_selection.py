@@ -193,6 +193,22 @@ def test_max_t_by_its_definition(seed):
         left.pop(0)
 
 
+def test_max_t_against_a_control():
+    """The blood counts of Dunnett (1955): the smallest adjusted p-value is that of his test."""
+    control = [7.40, 8.50, 7.20, 8.24, 9.84, 8.32]
+    drugs = [9.76, 8.80, 7.68, 9.36], [12.80, 9.68, 12.16, 9.20, 10.55]
+    samples = [np.array(x) for x in (control, *drugs)]
+    df = sum(map(len, samples)) - 3
+    variance = sum(((x - x.mean()) ** 2).sum() for x in samples) / df
+    means, covariance = np.array([x.mean() for x in samples]), np.diag([variance / len(x) for x in samples])
+    pairs = np.array([[0, 1], [0, 2]])
+    found = adjusted_p_values((means, covariance, 1.0), student_draws(covariance, df), pairs, df, "max-t")
+    expected = stats.dunnett(*drugs, control=control).pvalue
+    single = stats.t.sf((means[1] - means[0]) / math.sqrt(covariance[0, 0] + covariance[1, 1]), df) * 2
+    assert found[1] == pytest.approx(expected[1], abs=0.003)  # 4 standard errors of a share of 10,000 draws
+    assert found[0] == pytest.approx(single, abs=DRAWN)  # the last step of a step-down test
+
+
 def test_max_t_of_two_systems_is_the_single_test_and_has_more_power_than_holm():
     preds, target = systems(2, spread=0.3)
     found = best_of(preds, target, correction="max-t").adjusted_p_value[0, 1]

@@ -11,7 +11,8 @@ from torch_ap import MultilabelAveragePrecision, functional
 from torch_ap.core.measures.top_share import precision_at_recall
 from torch_ap.core.ranking import builders
 from torch_ap.inference import average_precision_interval, precision_band
-from torch_ap.inference.simultaneous import band_ends, sequence_factor
+from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.simultaneous import band_ends, max_t_level, sequence_factor
 
 LEVELS = torch.tensor([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0], dtype=torch.float64)
 
@@ -107,6 +108,21 @@ def test_classes_have_the_level_of_the_greatest_deviation():
     edge = average_precision_interval(perfect, target[:, :2], simultaneous=True)
     assert edge.high[0] == 1
     assert edge.low[0] < 1
+
+
+def test_the_level_of_single_values_from_published_tables():
+    """Two-sided 5% points of Dunnett (1964) and of the studentized range, for infinitely many degrees of freedom."""
+    for count, point in {2: 2.21, 3: 2.35, 5: 2.51, 9: 2.69}.items():  # correlations of 1/2
+        rows = torch.cat([torch.ones(count, 1), torch.eye(count)], 1)
+        rows = torch.cat([rows, -rows], 1)
+        level = max_t_level(rows.double(), 0.95, Resampling())
+        assert scipy.stats.norm.isf((1 - level) / 2) == pytest.approx(point, rel=0.01)  # random draws
+    for count, point in {3: 3.31, 5: 3.86}.items():  # all differences of independent values
+        means = torch.eye(count, dtype=torch.float64)
+        first, second = torch.triu_indices(count, count, 1)
+        rows = means[first] - means[second]
+        level = max_t_level(torch.cat([rows, -rows], 1), 0.95, Resampling())
+        assert scipy.stats.norm.isf((1 - level) / 2) * 2**0.5 == pytest.approx(point, rel=0.01)  # random draws
 
 
 def test_confidence_sequences_by_formula():
