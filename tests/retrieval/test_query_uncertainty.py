@@ -138,6 +138,21 @@ def test_chance_level_of_every_measure_is_the_mean_over_all_orders(name, ties):
     assert float(metric.summary()[f"{metric._summary_name}_chance"]) == pytest.approx(float(metric.chance_level()))
 
 
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_empty_queries_that_count_as_1_are_inside_the_interval(has_groups):
+    """A precision at 10 of rankings of 5 items is at most 1/2, but that of queries without relevant items is 1."""
+    generator = torch.Generator().manual_seed(0)
+    metric = RetrievalPrecision(top_k=10, empty_target_action="pos")
+    metric.update(torch.rand(40, 5, generator=generator), torch.rand(40, 5, generator=generator) < 0.25)
+    groups = {query: query % 20 for query in range(40)} if has_groups else None
+    found = metric.confidence_interval(groups=groups)
+    values = metric.per_query()[1]
+    ids = torch.arange(40) % 20 if has_groups else None
+    wanted = mean_interval(values, groups=ids)
+    assert 0.25 < found.low < found.estimate < found.high < 0.6
+    assert [float(found.low), float(found.high)] == pytest.approx([float(wanted.low), float(wanted.high)])
+
+
 @pytest.mark.parametrize("action", ["neg", "pos"])
 def test_chance_level_of_auroc_in_the_top_k_is_the_mean_over_all_orders(action):
     """AUROC is undefined if all of the top k are relevant; the action sets the value of these orders."""

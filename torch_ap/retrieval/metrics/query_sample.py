@@ -124,7 +124,7 @@ class QuerySample(Sample):
     @property
     def _upper_bound(self) -> float:
         """The largest possible value for rankings of at most as many items as the longest one."""
-        if not isinstance(self._measure, Measure) or not self._measure.has_depth_bound:
+        if not isinstance(self._measure, Measure) or not self._measure.has_depth_bound or self._undefined == 1:
             return 1.0
         return self._measure.upper_bound(max(int(self.rankings.curve.n.max()), 1))
 
