@@ -246,6 +246,28 @@ def test_prediction_powered_average_precision_by_formula():
     assert variance(weight) <= min(variance(weight + step) for step in (-0.01, 0.01))
 
 
+def test_human_labels_of_the_highest_scores_are_no_random_sample():
+    scores, human, judge = judged()
+    truth = torch.where(human >= 0, human, judge)
+    assert "random sample" not in prediction_powered_average_precision_interval(scores, human, judge).reason
+    for order, text in ((scores, "higher scores"), (-scores, "lower scores"), (judge, "higher judge labels")):
+        top = torch.full_like(truth, -1)
+        chosen = order.double().topk(200).indices
+        top[chosen] = truth[chosen]
+        with pytest.warns(UserWarning, match="no random sample"):
+            found = prediction_powered_average_precision_interval(scores, top, judge)
+        assert text in found.reason
+    values = torch.linspace(0, 1, 300, dtype=torch.float64)
+    chosen = torch.arange(300) >= 200
+    with pytest.warns(UserWarning, match="higher judge values"):
+        found = prediction_powered_mean_interval(torch.where(chosen, values, torch.nan), values)
+    assert "no random sample" in found.reason
+    some = torch.where(torch.arange(300) % 3 == 0, values, torch.nan)
+    assert prediction_powered_mean_interval(some, values).reason == ""
+    same = prediction_powered_mean_interval(some, torch.full_like(values, 0.5))
+    assert same.reason == ""
+
+
 def test_a_judge_without_information_gives_the_human_interval():
     scores, human, judge = judged()
     for constant in (torch.zeros_like(judge), torch.ones_like(judge)):

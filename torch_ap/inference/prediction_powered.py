@@ -22,6 +22,7 @@ Source: Angelopoulos, Bates, Fannjiang, Jordan & Zrnic (2023), Prediction-Powere
 (2023), PPI++: Efficient Prediction-Powered Inference, for lambda.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.messages import Plain, raise_invalid
+from torch_ap.core.base.messages import Plain, raise_invalid, warn_of_reason
 from torch_ap.core.items.inputs import ClassificationInputs, counted_items
 from torch_ap.core.ranking import segments
 from torch_ap.inference import record
@@ -40,6 +41,7 @@ from torch_ap.inference.record import Interval
 _METHOD = "prediction-powered"
 _UNLABELED = -1  # target of items without a human label
 _FEW_LABELS = 15  # queries or items, or labels of either kind; with fewer, no coverage was measured
+_FAR = 5.0  # standard errors of a mean rank
 _MIN_LABELS = 200  # human labels for AP; with 100 and an AP of .85, 95% intervals cover .87
 
 
@@ -81,7 +83,8 @@ def prediction_powered_average_precision_interval(
     Returns:
         :class:`torch_ap.inference.PredictionPoweredInterval` of 0-d float64 tensors. The ends are NaN with a reason, if
         the human labels alone have no interval, or an AP of 1. ``reason`` also reports fewer than 15 hits or misses, or
-        fewer than 200 human labels.
+        fewer than 200 human labels. It reports items with human labels whose scores, or labels of the judge, are
+        clearly higher or lower than those of the others, with a warning.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -145,6 +148,8 @@ def interval_of_judged_items(
     few = min(hits, count - hits)
     reason = f"{count} human labels: likely too narrow, 100 of them covered .88" if count < _MIN_LABELS else ""
     reason = f"{few} human labels of one kind: no coverage was measured" if few < _FEW_LABELS else reason
+    selected = _selection_reason({"scores": scores, "judge labels": labels}, labeled)
+    reason = "; ".join(filter(None, [reason, selected]))
     return _result((estimate, low, high, error, weight), human, reason, settings)
 
 
@@ -168,7 +173,8 @@ def prediction_powered_mean_interval(
 
     Returns:
         :class:`torch_ap.inference.PredictionPoweredInterval` of 0-d float64 tensors; NaN ends for a single human value.
-        ``reason`` also reports fewer than 15 human values.
+        ``reason`` also reports fewer than 15 human values, and, with a warning, units with human values whose judge
+        values are clearly higher or lower than those of the others.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -208,7 +214,31 @@ def prediction_powered_mean_interval(
     low, high = _wilson(inside, variance, count, t)
     reason = f"{count} units with human labels: no coverage was measured" if count < _FEW_LABELS else ""
     reason = "one unit with a human label, which has no spread: the ends are NaN" if count == 1 else reason
+    reason = "; ".join(filter(None, [reason, _selection_reason({"judge values": judged}, labeled)]))
     return _result((inside, low, high, variance.sqrt(), weight), alone, reason, settings)
+
+
+def _selection_reason(columns: Mapping[str, Tensor], labeled: Tensor) -> str:
+    """Warn if the labeled units are no random sample by a test of their mean rank, and return the reason; "" else.
+
+    Args:
+        columns: (N,) values of all units by name.
+        labeled: (N,) bool, whether a unit has a human label.
+    """
+    count, total, names = int(labeled.sum()), len(labeled), []
+    for name, values in columns.items():
+        _, place, counts = torch.unique(values, return_inverse=True, return_counts=True)
+        rank = (segments.as_float64(counts.cumsum(0)) - segments.as_float64(counts) / 2)[place]  # the same if tied
+        deviations = rank - rank.mean()
+        variance = deviations.square().mean() * count * (total - count) / max(total - 1, 1)
+        shift = deviations[labeled].sum()
+        if bool(shift.abs() > _FAR * variance.sqrt()) and bool(variance > 0):
+            names.append(f"{'higher' if shift > 0 else 'lower'} {name}")
+    if not names:
+        return ""
+    reason = f"the units with human labels have {' and '.join(names)} than the others, so they are no random sample"
+    warn_of_reason("target", reason)
+    return reason
 
 
 def _judge_labels(judge: Tensor, scores: Tensor) -> Tensor:
