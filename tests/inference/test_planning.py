@@ -14,6 +14,7 @@ from torch_ap.inference import (
     mean_interval,
     plan_comparison,
     plan_interval,
+    proportion_interval,
     reported_average_precision_interval,
 )
 
@@ -100,6 +101,8 @@ def test_small_pilots_warn():
         ("half_width", [0.1, -1]),
         ("interval", 3),
         ("interval", mean_interval(torch.tensor([0.5]), method="t")),
+        ("interval", reported_average_precision_interval(1, m=50)),
+        ("interval", proportion_interval(0, 50, method="clopper-pearson")),
     ],
 )
 def test_bad_arguments_of_intervals(argument, value):

@@ -41,6 +41,8 @@ def _intervals(args: argparse.Namespace) -> "PlanReport":
     """Plan half widths from a printed AP, or from a printed interval."""
     level = args.confidence_level
     if args.ap is not None:
+        if args.ap in (0, 1):
+            raise ValueError(f"--ap must be above 0 and below 1, because {args.ap:g} does not show a spread")
         pilot = reported_average_precision_interval(args.ap, m=args.units, confidence_level=level)
     else:
         low, high = _ascending(args, "interval")

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
-from torch_ap.core.base.messages import raise_invalid, warn_caller
+from torch_ap.core.base.messages import Plain, raise_invalid, warn_caller
 from torch_ap.inference.record import Comparison, Interval, Result, normal_quantile
 
 _MEASURED_FROM = 30  # units of the pilot; with fewer, the range is often wrong
@@ -105,7 +105,8 @@ def plan_interval(interval: Interval, units: int, half_width: float | Sequence[f
         fewer than 30 units, with a warning, because its range is often wrong.
 
     Raises:
-        TypeError, ValueError: if an argument is invalid, or the interval has no ends.
+        TypeError, ValueError: if an argument is invalid, or the interval has no ends or its value as one of them, as
+            for an AP of 1.
 
     The range contains the number that gives the half width for .755 to .967 of the pilots of 30 and 100 hits, and .884
     to .974 of those of queries, at nominal .8. The number itself is .89 to 1.32 times this number on average
@@ -126,6 +127,9 @@ def plan_interval(interval: Interval, units: int, half_width: float | Sequence[f
     width = float(interval.high - interval.low) / 2 if interval.low.ndim == 0 else math.nan
     if not width > 0:
         raise_invalid("interval", "must be the interval of one value with finite ends", f"half width {width}")
+    if float(interval.estimate) in (float(interval.low), float(interval.high)):
+        rule = "must be on both sides of its value, because other widths do not fall with the root of the units"
+        raise_invalid("interval", rule, Plain(f"an end of {float(interval.estimate):g}, which is the value"))
     wanted = _positive_numbers("half_width", half_width)
     needed = units * (width / wanted) ** 2
     smallest, largest = _variance_ratios(interval)
