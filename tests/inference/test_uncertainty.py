@@ -132,6 +132,40 @@ def test_only_the_tied_classes_of_a_summary_have_no_ends():
     assert math.isnan(summary["ap_1_high"])
 
 
+@pytest.mark.parametrize("has_groups", [False, True])
+@pytest.mark.parametrize("tied", [0, 1, 2])
+def test_the_classes_of_a_summary_keep_their_items(tied, has_groups):
+    generator = torch.Generator().manual_seed(0)
+    preds, target = torch.randn(60, 3, generator=generator), torch.rand(60, 3, generator=generator) < 0.4
+    preds = preds + target
+    preds[:, tied] = preds[:, tied].round()
+    groups = {"groups": torch.arange(60) % 12} if has_groups else {}
+    summaries = []
+    for ties in ("expected", "grouped"):
+        metric = MultilabelAveragePrecision(3, None, ties=ties)
+        metric.update(preds, target.long(), **groups)
+        summaries.append(metric.summary())
+    for label, end in itertools.product(range(3), ("low", "high")):
+        found, wanted = (x[f"ap_{label}_{end}"] for x in summaries)
+        assert found.isnan() if label == tied else found == wanted
+
+
+def test_a_summary_warns_of_classes_without_positives():
+    preds, target = torch.rand(40, 3), torch.arange(120).reshape(40, 3) % 4 == 0
+    target[:, 2] = False
+    for average in ("macro", None):
+        metric = MultilabelAveragePrecision(3, average)
+        metric.update(preds, target.long())
+        with pytest.warns(UserWarning, match="label 2") as caught:
+            metric.summary()
+        assert len(caught) == 1
+    with pytest.warns(UserWarning, match="label 2"):
+        average_precision_interval(preds, target.long(), average="macro")
+    metric = MultilabelAveragePrecision(3, empty_target_action="nan")
+    metric.update(preds, target.long())
+    assert all(x.isnan() for x in metric.summary().values())
+
+
 def test_a_summary_does_not_stop_for_ties():
     metric = fed(
         BinaryAveragePrecision(ties="expected"), torch.tensor([0.9, 0.7, 0.5, 0.4]), torch.tensor([1, 0, 1, 0])
@@ -376,11 +410,13 @@ def test_unsupported_requests_raise_by_name():
 
 def test_without_hits_or_items():
     empty = BinaryAveragePrecision()
-    summary = empty.summary()
+    with pytest.warns(UserWarning, match="No items count"):
+        summary = empty.summary()
     assert all(math.isnan(x) for x in summary.values())
     none = BinaryAveragePrecision()
     none.update(torch.rand(5), torch.zeros(5, dtype=torch.int64))
-    summary = none.summary()
+    with pytest.warns(UserWarning, match="No positive target counts"):
+        summary = none.summary()
     assert summary["ap"] == summary["ap_chance"] == 0
     assert math.isnan(summary["ap_low"])
 

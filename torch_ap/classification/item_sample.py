@@ -179,21 +179,14 @@ class ItemSample(Sample):
         settings = self.settings
         if settings.mixed:
             return self.interval(confidence_level, method, resampling)
-        value = settings.value(self.curve, self.dtype, warn=False)
+        value = settings.value(self.curve, self.dtype, warn=not is_mean(settings))  # the interval of a mean warns
         tied = segments.total((self.curve.items > 1).to(torch.int64), self.curve.offsets) > 0
         has_interval = settings.convention.ties == "grouped" or not bool(tied.any())
         if has_interval or settings.averages:
             return replace(self.interval(confidence_level, method, resampling), estimate=value)
-        if bool(tied.all()):
-            grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
-            interval = replace(self, settings=grouped).interval_of_value(confidence_level, method, resampling)
-            nan = torch.full_like(interval.low, torch.nan)
-            return replace(interval, estimate=value, low=nan, high=nan)
-        rankings = zip(hit_curve.split(self.curve), tied.tolist(), strict=True)
-        untied = replace(self, curve=hit_curve.join([curve for curve, has_ties in rankings if not has_ties]))
-        interval = untied.interval(confidence_level, method, resampling)
-        low, high = (segments.as_float64(torch.full_like(value, torch.nan)) for _ in range(2))
-        low[~tied], high[~tied] = interval.low, interval.high
+        grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
+        interval = replace(self, settings=grouped).interval(confidence_level, method, resampling)
+        low, high = (torch.where(tied.reshape(x.shape), torch.nan, x) for x in (interval.low, interval.high))
         return replace(interval, estimate=value, low=low, high=high)
 
     def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form

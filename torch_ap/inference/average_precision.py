@@ -83,13 +83,13 @@ def average_precision_interval(
     influence              influence functions, logit, t with k - 1           .757 / .800 / .848  .927 / .950 / .976
     wald                   influence functions, AP ± z SE                     .778 / .800 / .889  .930 / .947 / .977
     jackknife              delete one, logit, t with k - 1                    .693 / .795 / .813  .899 / .949 / .959
-    bootstrap-percentile   quantiles of the replicates                        .662 / .783 / .825  .870 / .936 / .962
-    bootstrap-bca          bias-corrected and accelerated                     .710 / .792 / .820  .898 / .938 / .962
-    bootstrap-logit        bootstrap SE, logit, t with k - 1                  .745 / .806 / .903  .917 / .955 / .982
+    bootstrap-percentile   quantiles of the replicates                        .654 / .781 / .810  .874 / .937 / .957
+    bootstrap-bca          bias-corrected and accelerated                     .711 / .784 / .811  .881 / .940 / .957
+    bootstrap-logit        bootstrap SE, logit, t with k - 1                  .777 / .797 / .891  .932 / .951 / .981
     =====================  =================================================  ==================  ==================
 
     Coverage: minimum, median and maximum over 3,000 and 10,000 items, 50 to 1,000 hits, d' of 0 to 3, fixed m and
-    ``design="stratified"``, 5,000 repetitions each (bootstraps 600), by ``benchmarks.coverage``. Coverage of method
+    ``design="stratified"``, 5,000 repetitions each (bootstraps 2,000), by ``benchmarks.coverage``. Coverage of method
     "influence" in other cases:
 
     - m random, "stratified": .631 / .763 / .790 and .825 / .927 / .948;
@@ -363,7 +363,7 @@ def _grouped_interval(
 ) -> Interval:
     """Return the interval of rankings, or of their average, from the values without each group."""
     options, level = replace(options, method=without.method), options.confidence_level
-    estimate = settings.value(curve, without.values.dtype, warn=False)
+    estimate = settings.value(curve, without.values.dtype, warn=is_mean(settings))
     error, df = grouped.standard_error(without.values), without.effective - 1
     if not is_mean(settings):
         estimate = settings.convention(curve)
@@ -538,7 +538,7 @@ def _average_interval(
             "`method` must not be 'jackknife' for the micro average, nor for labels with `design='stratified'`, "
             "because each label has other strata"
         )
-    estimate = settings.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32, warn=False)
+    estimate = settings.value(curve, torch.float64 if curve.m.device.type != "mps" else torch.float32)
     error, values, shares, bias = estimate.new_tensor(torch.nan), None, None, None
     if settings.convention.interpolation is None and is_mean(settings):
         design = options.design if settings.inputs.classes else "iid"
@@ -559,7 +559,9 @@ def _average_interval(
         low = high = torch.full_like(estimate, torch.nan)
     unknown = unknown_error_reason(settings, curve)
     reason = _average_reason(options, estimate, (low, high), bias, error, unknown)
-    corrected = bias if options.method == "jackknife" else None
+    corrected = None
+    if options.method == "jackknife" and bias is not None:
+        corrected = torch.where(estimate.isnan(), estimate, bias)
     return Interval(estimate, low, high, error, **options.fields, reason=reason, bias=corrected)
 
 
