@@ -22,7 +22,7 @@ _MEASURES: tuple[MeasureAboveChance, ...] = ("normalized_average_precision", "pr
 _INTERVALS: dict[MeasureAboveChance, Any] = dict(
     zip(_MEASURES, (normalized_average_precision_interval, precision_recall_gain_interval), strict=True)
 )
-_EFFECTS, _DISTANCE, _CORRELATION = (0.7, 1.0, -1.5), 1.5, 0.5
+_EFFECTS, _DISTANCES, _CORRELATION = (0.7, 1.0, -1.5), (0.0, 1.5), 0.5
 _LARGE, _DRAWS = 10_000, 200  # groups of the population, draws of weights
 _SIZES = ((10, 100, "equal"), (20, 50, "geometric"), (50, 20, "equal"), (200, 5, "geometric"))
 # (n, prevalence, d' of A, d' of B)
@@ -36,10 +36,10 @@ def _values(scores: torch.Tensor, target: torch.Tensor) -> dict[str, float]:
 
 
 @functools.cache
-def population(size: int, sizes: str) -> dict[str, float]:
+def population(size: int, sizes: str, distance: float) -> dict[str, float]:
     """Return the values of the items of many groups."""
     generator = torch.Generator().manual_seed(0)
-    (scores,), target, _ = sample(_LARGE, size, sizes, _EFFECTS, (_DISTANCE,), 0.0, generator)
+    (scores,), target, _ = sample(_LARGE, size, sizes, _EFFECTS, (distance,), 0.0, generator)
     return _values(scores, target)
 
 
@@ -51,12 +51,13 @@ def limits(share: float, distance: float) -> dict[str, float]:
     return _values(torch.randn(len(target), generator=generator) + distance * target, target)
 
 
-def in_groups(groups: int, size: int, sizes: str, *, repetitions: int, generator: torch.Generator) -> Tally:
+def in_groups(
+    groups: int, size: int, sizes: str, distance: float, *, repetitions: int, generator: torch.Generator
+) -> Tally:
     """Count covering intervals of one system, and rejections for two equally good systems."""
-    found, truths = Tally(), population(size, sizes)
+    found, truths = Tally(), population(size, sizes, distance)
     for _ in range(repetitions):
-        distances = (_DISTANCE, _DISTANCE)
-        (a, b), target, ids = sample(groups, size, sizes, _EFFECTS, distances, _CORRELATION, generator)
+        (a, b), target, ids = sample(groups, size, sizes, _EFFECTS, (distance,) * 2, _CORRELATION, generator)
         for name, interval in _INTERVALS.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -92,7 +93,10 @@ def pairs(n: int, share: float, first: float, second: float, *, repetitions: int
 def sections(options: Options) -> list[Section]:
     many = options.repetitions
     return [
-        Section(tasks_of(in_groups, _SIZES, many, 250), lambda found: _lines_of_groups(found, many)),
+        Section(
+            tasks_of(in_groups, [(*x, d) for d in _DISTANCES for x in _SIZES], many, 250),
+            lambda found: _lines_of_groups(found, many),
+        ),
         Section(tasks_of(pairs, _PAIRS, many, 250), lambda found: _lines_of_pairs(found, many)),
     ]
 
@@ -103,16 +107,16 @@ def _lines_of_groups(found: dict[tuple[Any, ...], Tally], many: int) -> list[str
         "`normalized_average_precision_interval(groups=)` and `precision_recall_gain_interval(groups=)`, and "
         "`compare_rankings_above_chance(groups=)` of two equally good systems, whose effects correlate by "
         f"{_CORRELATION:g}. The effects of a group have standard deviation {_EFFECTS[0]:g} for scores and "
-        f"{_EFFECTS[1]:g} for the logit of the share of hits; d' = {_DISTANCE:g}. The truth is the value of {_LARGE:,} "
+        f"{_EFFECTS[1]:g} for the logit of the share of hits. The truth is the value of {_LARGE:,} "
         "groups.\n",
     ]
     columns = ("truth", "covers 95%", "s.e.", "mean width", "rejects at 5%", "interval contains 0")
-    out += report.head("what", "groups", "size", *columns)
-    for name, ((groups, size, sizes), tallies) in itertools.product(_MEASURES, found.items()):
+    out += report.head("what", "d'", "groups", "size", *columns)
+    for name, ((groups, size, sizes, distance), tallies) in itertools.product(_MEASURES, found.items()):
         covers, rejects, zero = (tallies[name, x] for x in ("covers", "rejects", "contains 0"))
-        cells = f"{population(size, sizes)[name]:.3f}", f"{covers.value:.3f}", f"{covers.error:.4f}"
+        cells = f"{population(size, sizes, distance)[name]:.3f}", f"{covers.value:.3f}", f"{covers.error:.4f}"
         ends = report.width([covers]), f"{rejects.value:.3f}", f"{zero.value:.3f}"
-        out.append(report.row(name.replace("_", " "), str(groups), f"{size} {sizes}", *cells, *ends))
+        out.append(report.row(name.replace("_", " "), f"{distance:g}", str(groups), f"{size} {sizes}", *cells, *ends))
     return out
 
 

@@ -26,6 +26,7 @@ from torch_ap.inference import (
     compare_rankings,
     compare_rankings_above_chance,
     compare_rankings_at_k,
+    compare_systems,
     influence,
     normalized_average_precision_interval,
     precision_at_k_interval,
@@ -172,6 +173,46 @@ def test_the_interval_of_the_default_recovers_variance_estimates(levels, level):
     assert (float(swapped.low), float(swapped.high)) == pytest.approx((-wanted[1], -wanted[0]), abs=SOLVED)
     permuted = compare_rankings(a, b, target, confidence_level=level, method="permutation", n_resamples=2)
     assert (permuted.low, permuted.high) == (found.low, found.high)
+
+
+def test_equal_values_with_a_spread_have_the_interval_of_the_method():
+    """Both systems have hits at ranks 1, 2, 3 and 12, with other misses between them."""
+    target = torch.tensor([1] * 4 + [0] * 20)
+    a, b = torch.empty(2, 24, dtype=torch.float64)
+    a[[0, 1, 2, *range(4, 12), 3, *range(12, 24)]] = torch.arange(24, 0, -1).double()
+    b[[0, 1, 2, *range(16, 24), 3, *range(4, 16)]] = torch.arange(24, 0, -1).double()
+    for method in ("logit", "permutation"):
+        found = compare_rankings(a, b, target, method=method, n_resamples=9)
+        assert (float(found.difference), float(found.p_value)) == (0, 1)
+        wanted = variance_estimates_recovery(a, b, target, 0.95)
+        assert (float(found.low), float(found.high)) == pytest.approx(wanted, abs=SOLVED)
+    found = compare_rankings(a, b, target, method="bootstrap", n_resamples=200)
+    assert float(found.p_value) == 1
+    assert -found.low != found.high  # percentiles of the resamples
+    single = torch.tensor([0, 0, 1, 0, 0]), torch.tensor([5.0, 4, 3, 2, 1]), torch.tensor([2.0, 1, 3, 5, 4])
+    none = compare_rankings(*single[1:], single[0], method="bootstrap")
+    assert (bool(none.p_value.isnan()), none.reason) == (True, "fewer than two hits, so no standard error exists")
+    with pytest.warns(UserWarning, match="4 groups with hits"):
+        in_groups = compare_rankings_at_k(a, b, target, 6, measure="precision", groups=torch.arange(24) % 12)
+    assert (float(in_groups.difference), float(in_groups.p_value)) == (0, 1)
+    assert in_groups.low < 0 < in_groups.high
+    half = stats.t.isf(0.025, 11) * float(in_groups.standard_error)
+    assert abs(float(in_groups.high) - half) > 1e-3  # not the plain interval of the difference
+
+
+@each("method", ["permutation", "tukey"])
+def test_the_least_integer_is_the_last_score(method):
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(60, generator=generator) < 0.3).long()
+    a, b = (torch.randint(1000, (60,), generator=generator) + 400 * k * target for k in (2, 1))
+    found = []
+    for masked in (torch.iinfo(torch.int64).min, -(10**9)):
+        scores = torch.where((target == 0) & (torch.arange(60) % 2 == 0), masked, a)
+        if method == "tukey":
+            found.append(compare_systems(torch.stack([scores, b]), target, method="tukey").p_value)
+        else:
+            found.append(compare_rankings(scores, b, target, method="permutation").p_value)
+    assert torch.equal(found[0], found[1])
 
 
 def test_the_interval_agrees_with_the_test_of_the_default():

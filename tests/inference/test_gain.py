@@ -159,6 +159,17 @@ def explicit_df(target, ids):
     return min(len(hits), *(x.sum() ** 2 / (x**2).sum() for x in (hits, misses))) - 1
 
 
+# increasing functions with values in (0, 1), their inverses and their derivatives, for targets
+UNITS = {
+    "normalized_average_precision": lambda target: (
+        lambda x: 1 - (1 - x) * float((1.0 - target).mean()),
+        lambda u: 1 - (1 - u) / float((1.0 - target).mean()),
+        lambda _: float((1.0 - target).mean()),
+    ),
+    "precision_recall_gain": lambda _: (lambda x: 1 / (2 - x), lambda u: 2 - 1 / u, lambda x: 1 / (2 - x) ** 2),
+}
+
+
 def error_of(values):
     return math.sqrt((len(values) - 1) / len(values) * ((values - values.mean()) ** 2).sum())
 
@@ -168,29 +179,48 @@ def test_groups_follow_from_explicit_deletion(measure):
     a, b, target, ids = grouped_sample()
     values = [explicit_values(measure, x, target, ids) for x in (a, b)]
     value, other = (value_of(measure, x, target) for x in (a, b))
-    df, logit = explicit_df(target, ids), special.logit
+    df, logit, (unit, back, slope) = explicit_df(target, ids), special.logit, UNITS[measure](target)
     found = INTERVALS[measure](a, target, groups=ids)
     assert (float(found.estimate), found.method, found.reason) == (pytest.approx(value), "jackknife", "")
     assert float(found.standard_error) == pytest.approx(error_of(values[0]))
-    half = stats.t.isf(0.025, df) * error_of(values[0]) / (value * (1 - value))
-    assert [logit(float(found.low)), logit(float(found.high))] == pytest.approx(
-        [logit(value) - half, logit(value) + half]
-    )
+    half = stats.t.isf(0.025, df) * error_of(values[0]) * slope(value) / (unit(value) * (1 - unit(value)))
+    ends = logit(unit(value)) - half, logit(unit(value)) + half
+    assert [logit(unit(float(x))) for x in (found.low, found.high)] == pytest.approx(ends)
     compared = compare_rankings_above_chance(a, b, target, measure=measure, groups=ids)
     assert float(compared.standard_error) == pytest.approx(error_of(values[0] - values[1]))
-    share = (df + 1) / (df + 2)
-    x, y = share * value, share * other
-    slopes = share / (x * (1 - x)), share / (y * (1 - y))
-    error = error_of(slopes[0] * values[0] - slopes[1] * values[1]) / math.sqrt(share)
-    t = abs(logit(x) - logit(y)) / error
-    assert float(compared.p_value) == pytest.approx(2 * stats.t.sf(t, df))
-    assert compared.low < compared.difference < compared.high
-    # below chance, the difference has the interval by Student's t
-    worse = compare_rankings_above_chance(a, -b, target, measure=measure, groups=ids)
-    error = error_of(values[0] - explicit_values(measure, -b, target, ids))
-    width = stats.t.isf(0.025, df) * error
-    assert float(worse.high - worse.difference) == pytest.approx(width)
-    assert float(worse.p_value) == pytest.approx(2 * stats.t.sf(abs(float(worse.difference)) / error, df))
+    for sign in (1, -1):  # -b is below chance
+        compared = compare_rankings_above_chance(a, sign * b, target, measure=measure, groups=ids)
+        values[1], other = explicit_values(measure, sign * b, target, ids), value_of(measure, sign * b, target)
+        share = (df + 1) / (df + 2)
+        x, y = share * unit(value), share * unit(other)
+        units, slopes = [unit(z) for z in values], (share / (x * (1 - x)), share / (y * (1 - y)))
+        error = error_of(slopes[0] * units[0] - slopes[1] * units[1]) / math.sqrt(share)
+        t = abs(logit(x) - logit(y)) / error
+        assert float(compared.p_value) == pytest.approx(2 * stats.t.sf(t, df))
+        errors = np.array([error_of(k * z) for k, z in zip(slopes, units, strict=True)]) / math.sqrt(share)
+        correlation = (sum(errors**2) - error**2) / (2 * errors[0] * errors[1])
+        shift, points = stats.t.isf(0.025, df) * errors, back(np.array([x, y]))
+        below, above = (abs(back(special.expit(logit([x, y]) + k * shift)) - points) for k in (-1, 1))
+        halves = [
+            math.sqrt(first**2 + second**2 - 2 * correlation * first * second)
+            for first, second in ((below[0], above[1]), (above[0], below[1]))
+        ]
+        gap = points[0] - points[1]
+        assert [float(compared.low), float(compared.high)] == pytest.approx([gap - halves[0], gap + halves[1]])
+
+
+@pytest.mark.parametrize("measure", INTERVALS)
+def test_intervals_near_chance_are_as_wide_as_the_error(measure):
+    generator = torch.Generator().manual_seed(2)
+    target, scores = (torch.rand(1000, generator=generator) < 0.1).long(), torch.rand(1000, generator=generator)
+    for groups in (None, torch.arange(1000) // 10):
+        found = INTERVALS[measure](scores, target, groups=groups)
+        assert found.low < 0 < found.high
+        assert found.high - found.low < (0.1 if measure == "normalized_average_precision" else 1)
+    better = scores + target
+    compared = compare_rankings_above_chance(better, scores, target, measure=measure, groups=torch.arange(1000) // 10)
+    assert compared.p_value < 1e-3
+    assert compared.low > 0
 
 
 @pytest.mark.parametrize("measure", INTERVALS)

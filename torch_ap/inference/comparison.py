@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -163,12 +163,21 @@ class PairedGroups:
 
 
 def logit_test(
-    values: tuple[float, float], items: PairedItems | PairedGroups, confidence_level: float
+    values: tuple[float, float],
+    items: PairedItems | PairedGroups,
+    confidence_level: float,
+    transform: Callable[[Any], Any] = lambda x: x,
 ) -> tuple[float, float, float]:
     """Return the interval of the difference and the p-value from the logits of k / (k + 1) * AP, with k = df + 1.
 
     The interval combines the intervals of the two logits, transformed back, by the method of variance estimates
     recovery (Zou & Donner 2008). All are NaN if the difference of the logits has a standard error of 0.
+
+    Args:
+        values: the two APs, or other values in (0, 1).
+        items: source of the standard errors.
+        confidence_level: nominal coverage of the interval.
+        transform: increasing function of the values whose difference the interval is for.
     """
     share = (items.df + 1) / (items.df + 2)
     # without sqrt(share), the test rejects too often with few hits; the error of a jackknife of groups is large enough
@@ -183,13 +192,12 @@ def logit_test(
     quantile = student_quantile(confidence_level, number(items.df))
     shrunken = torch.tensor([a, b], dtype=torch.float64)
     errors = torch.tensor([error_a, error_b], dtype=torch.float64) * shrunken * (1 - shrunken)
-    low, high = logit(shrunken, errors, quantile)
-    below, above = shrunken - low, high - shrunken
+    points, low, high = (transform(x) for x in (shrunken, *logit(shrunken, errors, quantile)))
     product = 2 * error_a * error_b
     correlation = (error_a**2 + error_b**2 - error**2) / product if product > 0 else 0.0
 
-    difference = values[0] - values[1]  # a - b is smaller, which matters for few hits
-    ends = recover_ends((a, b), below, above, correlation)
+    difference = transform(values[0]) - transform(values[1])  # a - b is smaller, which matters for few hits
+    ends = recover_ends(points.tolist(), points - low, high - points, correlation)
     gap = math.log(a / (1 - a)) - math.log(b / (1 - b))
     p, least, most = student_tail(abs(gap) / error, items.df), min(ends[0], difference), max(ends[1], difference)
     if not items.is_scaled and p > 1 - confidence_level:  # with few groups, up to 5% of the intervals exclude 0
@@ -253,7 +261,7 @@ def swapped_on_cpu(
 
 def random_ranks(preds: Tensor, rng: "np.random.Generator") -> Array:
     """Return the ranks from 0, best first; tied scores are in random order."""
-    keys = -order.keys(preds).to(torch.int64).numpy()
+    keys = ~order.keys(preds).to(torch.int64).numpy()  # -keys overflows for the least int64
     ranks = np.empty(len(keys), np.int64)
     ranks[np.lexsort((rng.random(len(keys)), keys))] = np.arange(len(keys))
     return ranks
@@ -505,8 +513,9 @@ def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSet
     if method == "bootstrap" and pair.groups is None:
         low, high, error, p, least = _bootstrap(pair, convention, options)
         comparison = comparison_from_error(value_a, value_b, error, reason=_reason(hits, error), **options.fields)
-        if comparison.p_value == 1:
+        if comparison.standard_error == 0 and comparison.difference == 0:
             return resolve_equal_values(comparison, pair.is_alike, intervals)
+        p = 1.0 if comparison.p_value == 1 else p
         comparison = replace(comparison, low=number(low), high=number(high), p_value=number(p))
         return limit_p_value(comparison, len(pair.relevant), "items", least_of_draws=least)
     items: PairedItems | PairedGroups
@@ -520,7 +529,8 @@ def compare_pair(pair: RankedPair, convention: Convention, options: InferenceSet
     if isinstance(items, PairedGroups) and hits:
         reason = items.reason
     comparison = comparison_from_error(value_a, value_b, error, df=df, reason=reason, **options.fields)
-    if (math.isnan(comparison.p_value) and method != "permutation") or comparison.p_value == 1 or not hits:
+    same = comparison.standard_error == 0 and comparison.difference == 0
+    if (math.isnan(comparison.p_value) and method != "permutation") or same or not hits:
         return resolve_equal_values(comparison, pair.is_alike, intervals)
     if method in ("logit", "permutation") and error > 0:
         low, high, p = logit_test((value_a, value_b), items, options.confidence_level)

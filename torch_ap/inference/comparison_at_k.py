@@ -228,7 +228,7 @@ def _compare_in_groups(
     both = PairedGroups(without, groups, relevant, most)
     error = both.standard_error()
     comparison = comparison_from_error(*values, error, df=both.df, reason=both.reason, **options.fields)
-    if not comparison.p_value < 1:  # also NaN
+    if comparison.p_value.isnan() or comparison.standard_error == 0:
         if k == len(relevant) and options.measure != "average_precision":  # equal for all rankings
             return comparison
         return resolve_equal_values(comparison, pair.is_alike, partial(_intervals_in_groups, values, pair, options))
