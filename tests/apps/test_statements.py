@@ -293,7 +293,9 @@ def test_band_of_a_whole_curve(run, monkeypatch):
     run(*BINARY, "--simultaneous", "--report", "x.html")
     run("report", *BINARY[1:], "--simultaneous", "-o", "x.html")
     run("report", *BINARY[1:], "-o", "y.html")
-    assert [x["simultaneous"] for x in drawn] == [True, True, False]
+    run(*BINARY, "--simultaneous", "--report", "z.html", "--cluster", "cluster")
+    assert [x["simultaneous"] for x in drawn] == [True, True, False, True]
+    assert "which contains the whole curve" in Path("z.html").read_text()
     assert "which contains the whole curve" in Path("x.html").read_text()
     assert "level by level" in Path("y.html").read_text()
     message = "--simultaneous requires the curve of one ranking of one system"
@@ -304,10 +306,6 @@ def test_band_of_a_whole_curve(run, monkeypatch):
     "words",
     [
         (("--simultaneous",), "--simultaneous needs --interval and --per-class with classes, or --report"),
-        (
-            ("--simultaneous", "--report", "x.md", "--cluster", "cluster"),
-            "--simultaneous has no meaning with --report and --cluster",
-        ),
         (("--simultaneous", "--bins", "9"), "--simultaneous has no meaning with --best or --bins"),
         (("--relevance-level", "0"), "--relevance-level has no meaning without --group"),
         (("--best", "--preds", "other", "score", "-m", "auprg"), "--best is for ap of one ranking, and for means over"),

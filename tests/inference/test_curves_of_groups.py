@@ -1,5 +1,6 @@
 """Items in groups: intervals of their curves by deletion of each group, and never of independent items."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,16 +8,20 @@ import pytest
 import torch
 from scipy import stats
 
+from tests.inference.test_groups import explicit_count
+from tests.inference.test_simultaneous import joint_level_by_definition, precision_by_definition
+from tests.support import emulated
 from tests.support.tolerances import REORDERED, SINGLE
 from torch_ap import BinaryAveragePrecision, MulticlassAveragePrecision, plot, report
-from torch_ap.inference import compare_decisions, groups_at_threshold
+from torch_ap.functional import binary_curve
+from torch_ap.inference import compare_decisions, groups_at_threshold, precision_band
+from torch_ap.inference.groups_at_threshold import ItemGroups
 from torch_ap.inference.operating_point import CHOSEN
-from torch_ap.inference.resampling import Resampling
+from torch_ap.inference.resampling import Resampling, generators
 from torch_ap.plot.bars import IntervalOptions, class_bars
 from torch_ap.reports.content import DASH
 from torch_ap.reports.thresholds import curve_of_all, cuts_of_curve, sampled_numbers
 
-_REASON = "the interval takes items as independent, but the items are in groups"
 _RATIOS = ("precision", "recall", "f_beta")
 
 
@@ -288,31 +293,170 @@ def test_sampled_thresholds_equal_single_ones(metric, monkeypatch):
                 assert ends[:, place].tolist() == pytest.approx(expected, nan_ok=True, rel=REORDERED)
 
 
-def test_bands_have_no_ends(metric, independent):
-    band, other = (x.curve().band(n_resamples=20) for x in (metric, independent))
-    assert band.reason == f"{_REASON}: the ends are NaN"
-    assert bool(band.low.isnan().all())
-    assert bool(band.high.isnan().all())
-    assert torch.equal(band.estimate, other.estimate)
+def explicit_draws(scores, target, groups, levels, count):
+    """Return the precision at each level under random weights of the groups, walking down the items: (B, L)."""
+    draws = []
+    for rng in generators(Resampling(count).seed(), range(count)):
+        weights = torch.from_numpy(rng.standard_exponential(int(groups.max()) + 1))[groups]
+        draws.append([precision_by_definition(scores, target, weights, float(x)) for x in levels])
+    return torch.tensor(draws, dtype=torch.float64)
 
 
-def test_plots_warn_of_a_missing_band(metric):
+@pytest.mark.parametrize("distinct", [4, 300])
+def test_bands_by_definition(distinct):
+    generator = torch.Generator().manual_seed(1)
+    groups, levels = torch.randint(0, 12, (60,), generator=generator), torch.tensor([0.4, 0.55, 0.8, 1.0])
+    scores = torch.randint(0, distinct, (60,), generator=generator).double()
+    target = (torch.rand(60, generator=generator) < 0.2 + 0.4 * scores / distinct).long()
+    draws = explicit_draws(scores, target, groups, levels, 40)
+    count, share = explicit_count(target, groups), float(target.double().mean())
+    shares = explicit_draws(scores * 0, target, groups, torch.ones(1), 40)
+    error = torch.cat([draws, shares], 1).std(0) * math.sqrt((count + 1) / (count - 1))
+    values = [precision_by_definition(scores, target, torch.ones(60), float(x)) for x in levels]
+    values = torch.tensor([*values, share], dtype=torch.float64)
+    for simultaneous, level in ((False, 0.9), (True, joint_level_by_definition(draws.T.numpy(), 0.9))):
+        band = precision_band(
+            scores, target, levels, groups=groups, confidence_level=0.9, simultaneous=simultaneous, n_resamples=40
+        )
+        assert (band.method, band.confidence_level, band.reason) == ("dirichlet", 0.9, "")
+        torch.testing.assert_close(band.estimate, values[:-1], rtol=REORDERED, atol=0)
+        torch.testing.assert_close(band.standard_error, error[:-1], rtol=REORDERED, atol=REORDERED)
+        half = stats.t.isf((1 - level) / 2, count - 1) * error / (values * (1 - values))
+        low, high = (torch.sigmoid(torch.logit(values) + x) for x in (-half, half))
+        low[-2] = torch.minimum(low[-2], low[-1])  # below the last hit but one
+        within = REORDERED + (0.03 if simultaneous else 0)  # random draws
+        torch.testing.assert_close(band.low, low[:-1], rtol=within, atol=REORDERED)
+        torch.testing.assert_close(band.high, high[:-1], rtol=within, atol=REORDERED)
+
+
+def test_bands_where_the_precision_is_1_or_0():
+    """Without misses down to a level the lower end depends on its groups; recall of detectors may end below 1."""
+    target = torch.tensor([1] * 12 + [0, 1] * 14)
+    scores, groups = torch.arange(40, 0, -1.0), torch.arange(40) % 4
+    levels = torch.tensor([0.0, 8 / 26, 0.9], dtype=torch.float64)
+    with pytest.warns(UserWarning, match="4 groups with hits"):
+        band = precision_band(scores, target, levels, groups=groups)
+    assert band.high[:2].tolist() == [1, 1]
+    # one hit of one group, and two hits of each of four groups
+    assert band.low[:2].tolist() == pytest.approx([0.05, 0.05 ** (1 / 4)])
+    curve = binary_curve(scores, target)
+    whole = ItemGroups(scores, target == 1, groups, 4, torch.tensor([10, 5, 10, 5]))
+    with pytest.warns(UserWarning, match="4 groups with ground truths"):
+        missed = dataclasses.replace(curve, m=torch.tensor(30), groups=whole).band(torch.tensor([0.5, 0.95]))
+    assert (missed.estimate[1], missed.low[1]) == (0, 0)
+    assert 0 < missed.high[1] < 1
+    other = dataclasses.replace(curve, m=torch.tensor(31), groups=whole).band(torch.tensor([0.5]))
+    assert bool(other.low.isnan())
+    assert "positives that are not among the items have no group" in other.reason
+
+
+def test_the_first_and_the_last_hit_of_a_band():
+    """A larger sample may have hits above all misses, and hits below all misses."""
+    target, groups = torch.tensor([0] + [1] * 30 + [0] * 29), torch.arange(60) // 3
+    band = precision_band(torch.arange(60, 0, -1.0), target, torch.tensor([0.0, 0.5, 0.99]), groups=groups)
+    assert band.high[0] == 1
+    assert band.high[1] < 1
+    share = precision_band(torch.zeros(60), target, torch.tensor([1.0]), groups=groups)
+    assert float(band.low[2]) == pytest.approx(float(share.low[0]))
+    assert band.low[1] > share.low[0]
+
+
+def test_levels_without_a_spread_count_as_one():
+    """A perfect start adds nothing to the number of statements."""
+    generator = torch.Generator().manual_seed(0)
+    target, groups = (torch.rand(400, generator=generator) < 0.5).long(), torch.arange(400) // 10
+    scores = torch.randn(400, generator=generator) + 3 * target
+    perfect, level = torch.linspace(0.01, 0.05, 30), torch.tensor([0.9])
+    found = [
+        precision_band(scores, target, x, groups=groups, simultaneous=True)
+        for x in (level, torch.cat([perfect, level]))
+    ]
+    assert float(found[1].standard_error[0]) == 0
+    factors = [float((torch.logit(x.high) - torch.logit(x.estimate))[-1]) for x in found]
+    # two independent statements instead of one
+    wanted = stats.t.isf((1 - 0.95**0.5) / 2, 39) / stats.t.isf(0.025, 39)
+    assert factors[1] / factors[0] == pytest.approx(wanted, rel=0.03)  # random draws
+
+
+def test_levels_of_any_dtype():
+    scores, target = torch.arange(20, 0, -1.0), torch.tensor([1] * 3 + [0] * 3 + [1] * 7 + [0] * 7)
+    groups = torch.arange(20)
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        for simultaneous in (False, True):
+            level = torch.tensor([0.3], dtype=dtype)
+            band = precision_band(scores, target, level, groups=groups, simultaneous=simultaneous)
+            assert float(band.estimate) == 1
+        assert float(precision_band(scores, target, level, simultaneous=True).estimate) == 1
+
+
+def test_bands_without_an_interval():
+    scores, groups = torch.arange(40.0), torch.arange(40) // 2
+    for target, text in ((torch.zeros(40), "no hits"), (torch.ones(40), "no misses"), (torch.ones(0), "no hits")):
+        size = len(target)
+        band = precision_band(scores[:size], target.long(), torch.tensor([0.5]), groups=groups[:size])
+        assert bool(band.low.isnan())
+        assert text in band.reason
+    alike = precision_band(scores * 0, torch.arange(40) % 2, torch.tensor([0.5]), groups=groups)
+    assert (float(alike.low), float(alike.estimate), float(alike.high)) == (0.5, 0.5, 0.5)
+    assert "no width" in alike.reason
+    single = precision_band(scores, torch.arange(40) % 2, torch.tensor([0.5]), groups=torch.arange(40))
+    assert single.low < single.estimate < single.high
+
+
+def test_bands_use_the_groups(metric, independent, items):
+    scores, target, patient = items
+    band, other = (x.curve().band(n_resamples=100) for x in (metric, independent))
+    assert band == precision_band(scores, target, groups=patient.tolist(), n_resamples=100)
+    middle = slice(30, 80)
+    assert (band.high - band.low)[middle].mean() > 1.2 * (other.high - other.low)[middle].mean()
+    assert band.reason == ""
+    at_once = metric.curve().band(simultaneous=True, n_resamples=100)
+    assert ((at_once.high - at_once.low)[middle] > (band.high - band.low)[middle]).all()
+    places = torch.randperm(400, generator=torch.Generator().manual_seed(0))
+    shuffled = precision_band(scores[places], target[places], groups=patient[places], n_resamples=100)
+    torch.testing.assert_close(shuffled.low, band.low, rtol=REORDERED, atol=REORDERED)
+    for rule in ({"design": "stratified"}, {"groups": patient[:9]}, {"groups": patient.double()}):
+        with pytest.raises((ValueError, TypeError), match=f"`{next(iter(rule))}`"):
+            precision_band(scores, target, **{"groups": patient, **rule})
+    alone = precision_band(scores, target, groups=patient * 0)
+    assert bool(alone.low.isnan().all())
+    assert "fewer than two groups" in alone.reason
+    with pytest.raises(ValueError, match="`design`"):
+        metric.curve().band(design="stratified")
+
+
+@pytest.mark.gpu
+def test_bands_of_a_device(items):
+    scores, target, patient = items
+    expected = precision_band(scores, target, groups=patient, n_resamples=20)
+    with emulated.device():
+        metric = BinaryAveragePrecision().to("cuda")
+        metric.update(*(x.to("cuda") for x in (scores, target)), groups=patient.to("cuda"))
+        band = metric.curve().band(n_resamples=20)
+        assert band.low.device.type == "cuda"
+        found = band.to("cpu")
+    for name in ("estimate", "low", "high", "standard_error"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=REORDERED, atol=REORDERED)
+
+
+def test_plots_and_pages_have_the_band(metric, tmp_path):
     figure = pytest.importorskip("matplotlib.figure")
-    with pytest.warns(UserWarning, match=_REASON):
-        plot.precision_recall(metric, band=True, ax=figure.Figure().subplots())
-
-
-def test_simultaneous_bands_raise(metric, tmp_path):
-    figure = pytest.importorskip("matplotlib.figure")
-    calls = (
-        lambda: metric.curve().band(simultaneous=True),
-        lambda: plot.precision_recall(metric, band=True, simultaneous=True, ax=figure.Figure().subplots()),
-        lambda: report(metric, tmp_path / "page.html", simultaneous=True),
-    )
-    for call in calls:
-        with pytest.raises(ValueError, match="`simultaneous` cannot be combined with `groups`"):
-            call()
-    assert not list(tmp_path.iterdir())
+    for simultaneous in (False, True):
+        ax = plot.precision_recall(metric, band=True, simultaneous=simultaneous, ax=figure.Figure().subplots())
+        (area,) = ax.collections
+        band = metric.curve().band(simultaneous=simultaneous)
+        drawn = area.get_paths()[0].vertices
+        for end in (band.low, band.high):
+            assert np.isin(end.numpy(), drawn[:, 1]).all()
+        page = report(metric, tmp_path / "page.html", simultaneous=simultaneous).read_text()
+        assert ("which contains the whole curve" in page) == simultaneous
+    single = BinaryAveragePrecision()
+    single.update(torch.arange(20.0), torch.arange(20) % 2, groups=torch.zeros(20, dtype=torch.int64))
+    with pytest.warns(UserWarning, match="`band`: fewer than two groups"):
+        plot.precision_recall(single, band=True, ax=figure.Figure().subplots())
+    assert "confidence band" not in report(single, tmp_path / "single.html").read_text()
+    with pytest.raises(ValueError, match="`simultaneous` requires two hits and a miss, two groups of items"):
+        report(single, tmp_path / "single.html", simultaneous=True)
 
 
 def test_bars_have_the_intervals_of_the_groups(classes):
@@ -335,7 +479,7 @@ def test_pages_use_the_groups(metric, independent, classes, tmp_path):
     point = metric.curve().operating_point(precision=0.9)
     assert f"{point.recall:.3f} ({point.recall_low:.3f}{DASH}{point.recall_high:.3f})" in row
     html = report(metric, tmp_path / "page.html").read_text()
-    assert "confidence band" not in html
+    assert "confidence band of precision, level by level" in html
     cuts = sampled_numbers(cuts_of_curve(metric.curve()), 1000, 0.95)
     best = metric.curve().operating_point()
     place = cuts["best"][0]

@@ -71,6 +71,14 @@ def test_the_band_is_wider_than_pointwise_and_contains_the_curve():
     assert (one.low < one.high).all()
 
 
+def test_the_band_contains_the_estimate_below_many_misses():
+    preds, target = torch.tensor([1.0] * 30 + [0.0] * 30), torch.tensor([0] * 30 + [1] * 30)
+    for draws in (2, 1000):
+        band = precision_band(preds, target, LEVELS, simultaneous=True, n_resamples=draws)
+        assert (band.low <= band.estimate).all()
+        assert (band.estimate <= band.high).all()
+
+
 def test_bands_without_hits_or_misses():
     for target, design, text in (([0, 0], "iid", "no hits"), ([1, 1], "stratified", "no misses")):
         found = precision_band(torch.arange(2.0), torch.tensor(target), design=design, simultaneous=True)

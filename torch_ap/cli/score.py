@@ -88,11 +88,6 @@ def _check_statements(args: argparse.Namespace, columns: Columns) -> None:
     has_classes = columns.preds.ndim == 2
     if args.simultaneous and not (args.interval and args.per_class if has_classes else args.report is not None):
         raise ValueError("--simultaneous needs --interval and --per-class with classes, or --report with one ranking")
-    if args.simultaneous and not has_classes and args.cluster is not None:
-        raise ValueError(
-            "--simultaneous has no meaning with --report and --cluster: the band takes rows as independent. Without "
-            "--simultaneous, the page has the interval of the value over the clusters"
-        )
     if args.first_look is not None and args.first_look > len(columns.preds):
         raise ValueError(
             f"--first-look must be at most the number of rows, {len(columns.preds)}, got {args.first_look}"

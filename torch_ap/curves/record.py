@@ -280,9 +280,9 @@ class Curve(Result):
         chunk_size: int | None = None,
         progress: bool = False,
     ) -> Interval:
-        """Return the confidence band of interpolated precision: see :func:`torch_ap.inference.precision_band`.
+        """Return the confidence band of precision: see :func:`torch_ap.inference.precision_band`.
 
-        The band takes items as independent. For items in groups its ends are NaN, with a reason.
+        For items in groups, it is the band with these groups.
 
         Args:
             recall_levels: (R,) floating tensor in [0, 1]; None for the 101 levels of COCO.
@@ -295,15 +295,14 @@ class Curve(Result):
             progress: see :func:`torch_ap.inference.precision_band`.
 
         Raises:
-            TypeError, ValueError: for an invalid argument, for a curve with weights, and for ``simultaneous=True`` with
-                items in groups.
+            TypeError, ValueError: for an invalid argument, and for a curve with weights.
         """
         resampling = Resampling(n_resamples, generator, chunk_size, progress)
         if self.hits.is_floating_point():
             raise ValueError("`weights` cannot be combined with a confidence band, whose resamples count items")
         options = (recall_levels, confidence_level, design, resampling)
-        has_groups = self.groups is not None
-        return band_of_curve(self._ranking(), *options, simultaneous=simultaneous, has_groups=has_groups)
+        ranking = self._ranking(separable=self.groups is not None)
+        return band_of_curve(ranking, *options, simultaneous=simultaneous, groups=self.groups)
 
     def _ranking(self, *, separable: bool = False) -> HitCurve:
         """Return the tie groups with hits; ``separable`` merges groups with equal scores."""

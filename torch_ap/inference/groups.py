@@ -23,8 +23,8 @@ the variance. Therefore
 with which t rejects at most 6.8% at 5%, and 2.4% at 1%, in this case, for any K and G. The interval of one AP
 multiplies the quantile of t by sqrt(1 + 2 / K), a factor from simulations (``benchmarks.coverage``), because the
 estimated error is too small in samples whose AP is too large. The test of two systems needs no such factor. Averages,
-measures at rank k, normalized AP and gain, confidence sequences, chance tests, the best of several systems and
-detectors have K - 1 degrees of freedom, without it.
+measures at rank k, normalized AP and gain, bands of precision, confidence sequences, chance tests, the best of several
+systems and detectors have K - 1 degrees of freedom, without it.
 
 The values AP_(-g) take one sort of all items, then a cumulative sum per group over the hits. More than
 ``MAX_JACKKNIFE`` groups are pooled at random to this number of groups for averages, whose bias the jackknife corrects,
@@ -79,7 +79,6 @@ from torch_ap.inference.record import student_quantile
 METHODS = ("jackknife", "influence")  # of intervals with groups
 DEFAULT = ""  # "jackknife" up to MAX_JACKKNIFE groups or pools, else "influence"
 NO_SPREAD = "fewer than two groups, or one with most hits, misses or top items, so the spread is unknown"
-GROUPS_REASON = "the interval takes items as independent, but the items are in groups"
 MAX_JACKKNIFE = 500  # groups; beyond, the linearized form covers as well and takes one pass
 MEASURED_FROM = 10  # groups with hits; with fewer, intervals cover the truth less often than they should
 SELECTED_FROM = 20  # the same for the best of several systems

@@ -26,6 +26,7 @@ from torch_ap.core.ranking.bins import count_reached
 from torch_ap.inference.record import Result, student_quantile
 
 METHOD = "jackknife"
+NO_GROUP = "positives that are not among the items have no group: the ends are NaN"
 _ROUNDING = 1e-12  # error of a K of 2, from the weighted means of F
 _MOST_CELLS = 1 << 22  # thresholds times groups that are counted at once, in 32 MB per count
 

@@ -15,7 +15,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import posteriors
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.groups import NO_SPREAD, few_groups_reason
-from torch_ap.inference.groups_at_threshold import METHOD, ItemGroups
+from torch_ap.inference.groups_at_threshold import METHOD, NO_GROUP, ItemGroups
 from torch_ap.inference.record import Result
 from torch_ap.inference.resampling import Resampling
 
@@ -266,7 +266,7 @@ def _grouped_intervals(
     """Return (3, 2) ends for items in groups, and the reason why some are missing or may be too narrow."""
     ends = torch.cat(groups.ends(threshold[None], float(curve.m), criterion.beta, confidence_level), 1).to(estimate)
     if int(curve.m) != int(groups.group_positives.sum()):
-        return ends, "positives that are not among the items have no group: the ends are NaN"
+        return ends, NO_GROUP
     missing, flat = ends[:, 0].isnan() & ~estimate.isnan(), ends[:, 0] == ends[:, 1]
     reasons = []
     for flags, text in (

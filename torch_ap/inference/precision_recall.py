@@ -22,8 +22,10 @@ from torch_ap.inference import dirichlet
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.dirichlet import WeightedItems
-from torch_ap.inference.groups import GROUPS_REASON
+from torch_ap.inference.groups import Groups
 from torch_ap.inference.groups_at_k import grouped_interval_at_k
+from torch_ap.inference.groups_at_recall import grouped_band
+from torch_ap.inference.groups_at_threshold import ItemGroups
 from torch_ap.inference.record import Ends, Interval, normal_quantile, wilson
 from torch_ap.inference.resampling import DESIGNS, Resampling
 from torch_ap.inference.simultaneous import band_ends
@@ -423,21 +425,29 @@ def precision_band(
     *,
     confidence_level: float = 0.95,
     design: str = "iid",
+    groups: SampleIds = None,
     simultaneous: bool = False,
     n_resamples: int = 1000,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
 ) -> Interval:
-    """Return the interpolated precision at each recall level, with bootstrap percentile intervals.
+    """Return the precision at each recall level with its intervals.
 
-    The band is pointwise: the coverage applies to each level separately, not to the whole curve. The estimand is the
-    precision on the population's curve, the limit as items are added.
+    By default precision is interpolated, and the intervals are percentiles of the bootstrap. The band is pointwise: the
+    coverage applies to each level separately, not to the whole curve. The estimand is the precision on the population's
+    curve, the limit as items are added.
 
     With ``simultaneous=True``, the coverage applies to all levels together: the band contains the whole curve of the
     population. It is calibrated on draws of Dirichlet weights with pseudo-items, see
     :mod:`torch_ap.inference.simultaneous`, and exists from one hit on. The estimate is then the precision where recall
     reaches the level, without interpolation, whose maxima are biased.
+
+    With ``groups``, items of a group may depend on each other, and the groups were drawn independently. The groups have
+    random weights, and precision is not interpolated: see :mod:`torch_ap.inference.groups_at_recall`. With 10 to 200
+    groups of equal and geometric sizes, the band covered .934 to .983 at recall .1 to .9, where the band of independent
+    items covered as little as .413, and .810 to .959 at recall 1, which ``reason`` notes; with ``simultaneous=True``,
+    .947 to .983.
 
     Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .939 to .961 at recall .3 to .9, but
     .585 to .944 at .1, and .172 to .869 at 1, because the precision at a sample's last hit is above the limit
@@ -449,6 +459,8 @@ def precision_band(
         recall_levels: (R,) floating tensor in [0, 1]; None for the 101 of COCO.
         confidence_level: nominal coverage, in (0, 1).
         design: "iid" or "stratified", as for :func:`torch_ap.inference.average_precision_interval`.
+        groups: (N,) integers, a tensor or a list, the group of each item, such as a patient; None for independent
+            items. Requires ``design="iid"``. With fewer than 10 groups with hits, a warning is raised.
         simultaneous: whether the band covers all levels together.
         n_resamples: number of bootstrap resamples or draws of weights, at least 2.
         generator: random number generator; None for a new one with seed 0, so that results repeat.
@@ -456,13 +468,14 @@ def precision_band(
         progress: whether to show a progress bar (``tqdm``; extra: ``inference``).
 
     Returns:
-        :class:`torch_ap.inference.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits or
-        without misses.
+        :class:`torch_ap.inference.Interval` of (R,) float64 tensors; NaN ends with fewer than two hits,
+        without misses, or with fewer than two effective groups.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
 
-    Source: Efron (1979); precision interpolated as in Everingham et al. (2010), section 4.2.
+    Source: Efron (1979); Rubin (1981) for Dirichlet weights; precision interpolated as in Everingham et al. (2010),
+    section 4.2.
 
     Example:
         >>> import torch
@@ -474,7 +487,13 @@ def precision_band(
     """
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     curve = validated_curve(preds, target)
-    return band_of_curve(curve, recall_levels, confidence_level, design, resampling, simultaneous=simultaneous)
+    ids = grouped.validate_groups(groups, target.flatten().shape, target.device)
+    items = None
+    if ids is not None:
+        item_groups = Groups.from_ids(ids)
+        items = ItemGroups(preds.detach().flatten(), target.flatten() == 1, item_groups.ids, item_groups.count)
+    options = (recall_levels, confidence_level, design, resampling)
+    return band_of_curve(curve, *options, simultaneous=simultaneous, groups=items)
 
 
 def band_of_curve(
@@ -485,9 +504,9 @@ def band_of_curve(
     resampling: Resampling,
     *,
     simultaneous: bool = False,
-    has_groups: bool = False,
+    groups: ItemGroups | None = None,
 ) -> Interval:
-    """Compute :func:`precision_band` of the hit curve of one unweighted ranking; no ends for items in groups."""
+    """Compute :func:`precision_band` of the hit curve of one unweighted ranking, with its items if in groups."""
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     checks.one_of("design", design, DESIGNS)
     if recall_levels is not None:
@@ -495,14 +514,15 @@ def band_of_curve(
     device = curve.m.device
     levels = interpolation.recall_levels("101-point", device) if recall_levels is None else recall_levels.to(device)
     checks.boolean("simultaneous", simultaneous)
-    if simultaneous and has_groups:
-        raise ValueError("`simultaneous` cannot be combined with `groups`: the band takes items as independent")
+    if groups is not None:
+        grouped.check_design(design)
+        return grouped_band(curve, groups, levels, confidence_level, resampling, simultaneous=simultaneous)
     if simultaneous:
         return _simultaneous_band(curve, levels, confidence_level, design, resampling)
     estimate = interpolation.precision_at_levels(curve, levels)[0]
-    if has_groups or int(curve.m) < 2 or int(curve.m) == int(curve.n):
+    if int(curve.m) < 2 or int(curve.m) == int(curve.n):
         nan = torch.full_like(estimate, torch.nan)
-        reason = f"{GROUPS_REASON if has_groups else 'fewer than two hits, or no misses'}: the ends are NaN"
+        reason = "fewer than two hits, or no misses: the ends are NaN"
         return Interval(estimate, nan, nan, nan, confidence_level, "bootstrap-percentile", design, reason)
     values = bootstrap.replicates(curve, lambda x: interpolation.precision_at_levels(x, levels), design, resampling)
     tails = values.new_tensor([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
@@ -540,4 +560,6 @@ def _simultaneous_band(
 
     draws = dirichlet.replicates(WeightedItems.from_curve(curve), measure, resampling)
     low, high = (end.to(nan) for end in band_ends(*draws, confidence_level))
-    return Interval(precision_at_recall(curve, levels)[0], low, high, nan, confidence_level, "dirichlet", design)
+    estimate = precision_at_recall(curve, levels)[0]
+    low, high = torch.minimum(low, estimate), torch.maximum(high, estimate)  # misses may be above a large tie group
+    return Interval(estimate, low, high, nan, confidence_level, "dirichlet", design)

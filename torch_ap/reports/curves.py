@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_ap import plot
+from torch_ap.core.base.messages import without_reasons
 from torch_ap.curves import Curve
 from torch_ap.plot import style
 from torch_ap.plot.bars import Bar
@@ -28,17 +29,18 @@ _MAX_CURVES = 200
 def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> list[Section]:
     """Return curve and operating points of one ranking, or of the rankings of two systems, by name."""
     curve, is_single = next(iter(curves.values())), len(curves) == 1
-    if options.simultaneous and curve.groups is not None:
-        raise ValueError("`simultaneous` cannot be combined with `groups`: the band takes items as independent")
     if not float(curve.m):
         return []
     is_small = options.simultaneous or float(curve.n) <= _MAX_BAND_ITEMS
     has_band = is_single and not curve.hits.is_floating_point() and is_small and bool(1 < curve.m < curve.n)
-    has_band = has_band and curve.groups is None
+    if has_band and curve.groups is not None:
+        with without_reasons():
+            has_band = not bool(curve.band(torch.tensor([0.5]), n_resamples=2).low.isnan())
     if options.simultaneous and not has_band:
-        raise ValueError("`simultaneous` requires two hits and a miss, and no weights")
+        groups = "" if curve.groups is None else ", two groups of items"
+        raise ValueError(f"`simultaneous` requires two hits and a miss{groups}, and no weights")
     extent = "which contains the whole curve" if options.simultaneous else "level by level"
-    shade = f" The shade is the {options.level} confidence band of interpolated precision, {extent}."
+    shade = f" The shade is the {options.level} confidence band of precision, {extent}."
     shade = shade if has_band else ""
     drawn: Any = curve if is_single else curves
     precision_recall = Picture(

@@ -87,7 +87,7 @@ def report(
         suspicious_labels: result of :func:`torch_ap.retrieval.suspicious_labels` for a measure over queries. The pages
             of classifiers and detectors find their suspicious labels themselves.
         simultaneous: whether the band of the curve of one ranking contains the whole curve, instead of the precision
-            at each recall level; only for one system, and not for items in groups. For several classes, labels or a
+            at each recall level; only for one system. For several classes, labels or a
             detector, whether the intervals of the classes contain all values at once, as for ``confidence_interval``.
         confidence_level: nominal coverage of every interval, in (0, 1).
         n_resamples: number of resamples of intervals of detectors and of interpolated AP; at least 2.

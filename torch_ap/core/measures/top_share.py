@@ -71,15 +71,30 @@ def precision_at_recall(curve: HitCurve, levels: Tensor) -> Tensor:
         (S, L) float64; 0 at levels that the ranking does not reach.
     """
     hits, items, h, t = (x.reshape(len(curve.m), -1) for x in curve.float_counts)
-    m, end = segments.as_float64(curve.m)[:, None], h + hits
-    wanted = m * segments.as_float64(levels)
-    reached = wanted * (1 - _ROUNDING)
-    first = (hits > 0).to(torch.int8).argmax(1, keepdim=True)
-    entry = torch.searchsorted(end, reached.contiguous()).clamp(max=end.shape[1] - 1).maximum(first)
+    wanted = segments.as_float64(curve.m)[:, None] * segments.as_float64(levels)
+    entry, first, is_reached = entries_at_recall(curve, levels)
     hits, items, h, t = (x.gather(1, entry) for x in (hits, items, h, t))
     part = torch.where(entry == first, 1.0, ((wanted - h) / hits).clamp(0, 1))
     precision = (h + part * hits) / (t + part * items)
-    return torch.where(reached <= end[:, -1:], precision, 0)
+    return torch.where(is_reached, precision, 0)
+
+
+def entries_at_recall(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return where recall first reaches each level, up to the rounding of the levels in their dtype.
+
+    Args:
+        curve: as for :func:`precision_at_recall`.
+        levels: (L,) in [0, 1].
+
+    Returns:
+        (S, L) entries of the rankings, (S, 1) first entry with hits, and (S, L) whether a level is reached.
+    """
+    hits, _, h, _ = (x.reshape(len(curve.m), -1) for x in curve.float_counts)
+    end, rounding = h + hits, max(_ROUNDING, torch.finfo(levels.dtype).eps)
+    reached = segments.as_float64(curve.m)[:, None] * segments.as_float64(levels) * (1 - rounding)
+    first = (hits > 0).to(torch.int8).argmax(1, keepdim=True)
+    entry = torch.searchsorted(end, reached.contiguous()).clamp(max=end.shape[1] - 1).maximum(first)
+    return entry, first, reached <= end[:, -1:]
 
 
 def _hits_in_top(curve: HitCurve, share: float) -> tuple[Tensor, Tensor]:
