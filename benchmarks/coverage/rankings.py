@@ -18,7 +18,7 @@ from torch_ap.inference.resampling import InferenceSettings, Resampling
 
 LEVELS = (0.8, 0.95)
 SIZES = list(itertools.product((3000, 10_000), (50, 245, 1000), (0.0, 1.0, 2.0, 3.0)))
-QUICK = [*(method for method in METHODS if method not in BOOTSTRAPS), *published.METHODS]
+QUICK = [*(method for method in METHODS if method not in (*BOOTSTRAPS, "dirichlet")), *published.METHODS]
 _REPLICATES = 500
 
 

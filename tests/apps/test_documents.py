@@ -22,6 +22,7 @@ from torch_ap.inference import (
     compare_rankings,
     compare_splits,
     compare_systems,
+    compare_systems_per_query,
     mean_interval,
     metric,
     precision_at_k_interval,
@@ -249,6 +250,7 @@ def test_intervals_of_detectors_have_the_documented_coverage():
 
 
 DECIDED, RANKED, LEARNT = "Two equally good systems' decisions", "4 equally good systems", "Two equally good learners"
+SEARCHED = "Five equally good systems over queries"
 
 
 @pytest.mark.parametrize(
@@ -256,6 +258,7 @@ DECIDED, RANKED, LEARNT = "Two equally good systems' decisions", "4 equally good
     [
         *((compare_decisions, DECIDED, [("100", x), ("1000", x)]) for x in ("precision", "recall", "f_beta")),
         *((compare_systems, RANKED, [("(300, 30)", x), ("(1000, 100)", x)]) for x in ("holm", "tukey")),
+        *((compare_systems_per_query, SEARCHED, [("25", x), ("50", x)]) for x in ("holm", "tukey")),
         *(
             (compare_splits, LEARNT, [("10", share, test), ("50", share, test)])
             for share in ("0.1", "0.5")

@@ -82,7 +82,7 @@ def compare_systems_per_query(
     - "holm": each pairwise p-value times the number of p-values that are not smaller, made monotone (Holm 1979).
 
     Share of samples in which any pair of five equally good systems is significant, at nominal 5%, with 25 / 50 queries:
-    "tukey" 6.0 / 4.3%, "holm" 3.7 / 4.7%, each ± 1, without adjustment 30 / 29% (``benchmarks.coverage``).
+    "tukey" 5.3 / 4.9%, "holm" 3.6 / 4.2%, each ± 1, without adjustment 29 / 29% (``benchmarks.coverage``).
 
     Args:
         values: (S, Q) finite per-query values of at least two systems and one query.
@@ -319,7 +319,7 @@ def compare_systems(
     The estimands are the differences of the limits of the APs as items are added.
 
     Share of samples in which any pair of four equally good systems is significant, at nominal 5%, with (n, m) =
-    (300, 30) / (1000, 100): "holm" 3.5 / 3.7%, "tukey" 5.0 / 4.2%, each ± 1, without adjustment 19 / 20%
+    (300, 30) / (1000, 100): "holm" 2.8 / 4.3%, "tukey" 4.4 / 5.1%, each ± 1, without adjustment 18 / 20%
     (``benchmarks.coverage``).
 
     Args:
