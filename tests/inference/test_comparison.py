@@ -499,6 +499,34 @@ def test_equal_averages_of_different_rankings_have_no_ends_of_0(average, has_gro
     assert (alike.low, alike.high, alike.p_value) == (0, 0, 1)
 
 
+@each("average", ["macro", "weighted", "micro"])
+@each("design", ["iid", "stratified"])
+def test_a_perfect_average_has_the_degrees_of_freedom_of_the_other(average, design):
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(60, 3, generator=generator) < torch.tensor([0.2, 0.4, 0.6])).long()
+    perfect = target + torch.rand(60, 3, generator=generator)
+    other = target + torch.randn(60, 3, generator=generator)
+    metrics = [MultilabelAveragePrecision(3, average) for _ in range(2)]
+    for metric, scores in zip(metrics, (perfect, other), strict=True):
+        metric.update(scores, target)
+    found, mirrored = (x.compare(y, design=design) for x, y in (metrics, metrics[::-1]))
+    rankings = (
+        [(other.flatten(), target.flatten())] if average == "micro" else list(zip(other.T, target.T, strict=True))
+    )
+    sizes = torch.stack([y.sum() for _, y in rankings]).double()
+    weights = sizes / sizes.sum() if average == "weighted" else torch.full_like(sizes, 1 / len(sizes))
+    errors = [average_precision_interval(*x, method="influence", design=design).standard_error for x in rankings]
+    v, least = (weights * torch.stack(errors)) ** 2, torch.minimum(sizes, len(rankings[0][1]) - sizes)
+    df = float(v.sum() ** 2 / (v**2 / (least - 1)).sum())
+    size = float(found.difference / found.standard_error)
+    assert (found.value_a, found.reason, mirrored.reason) == (1, "", "")
+    assert found.p_value == pytest.approx(2 * stats.t.sf(size, df), rel=SOLVED)
+    assert found.low == pytest.approx(
+        float(found.difference - stats.t.isf(0.025, df) * found.standard_error), abs=SOLVED
+    )
+    assert (mirrored.p_value, mirrored.low, mirrored.high) == (found.p_value, -found.high, -found.low)
+
+
 @pytest.mark.filterwarnings("ignore:`groups`")
 @pytest.mark.parametrize("measure", ["precision", "recall"])
 def test_precision_and_recall_of_all_items_are_equal_by_definition(measure):

@@ -18,6 +18,7 @@ from torch_ap import (
     BestOf,
     BinaryAveragePrecision,
     MeanAveragePrecision,
+    MulticlassAveragePrecision,
     MultilabelAveragePrecision,
     RetrievalMAP,
 )
@@ -470,6 +471,27 @@ def test_averages_of_labels():
     assert found.values.tolist() == pytest.approx([float(x.compute()) for x in metrics])
     wanted = metrics[0].compare(metrics[1])
     assert found.adjusted_p_value[0, 1] == pytest.approx(float(wanted.p_value), abs=SOLVED)
+
+
+def perfect_and_noisy(order, average="macro", kind=MultilabelAveragePrecision, ids=None):
+    """Return metrics of two noisy systems and a perfect one, which has index 2, in an order."""
+    generator = torch.Generator().manual_seed(0)
+    onehot = torch.nn.functional.one_hot(torch.arange(60) % 3, 3)
+    scores = [onehot + noise * torch.rand(60, 3, generator=generator) for noise in (3.0, 2.0, 0.3)]
+    settings = {"normalization": "none"} if kind is MulticlassAveragePrecision else {}
+    metrics = [kind(3, average=average, **settings) for _ in order]
+    for metric, place in zip(metrics, order, strict=True):
+        metric.update(scores[place], onehot if kind is MultilabelAveragePrecision else onehot.argmax(1), groups=ids)
+    return metrics
+
+
+@each("average", ["macro", "weighted", "micro"])
+@each("order", list(itertools.permutations(range(3), 2)))
+def test_p_values_of_a_perfect_average_do_not_depend_on_the_order(average, order):
+    metrics = perfect_and_noisy(order, average)
+    found = best_of_metrics(metrics).adjusted_p_value
+    assert float(metrics[0].compare(metrics[1]).p_value) == pytest.approx(float(found[0, 1]), rel=SOLVED)
+    assert best_of_metrics(metrics[::-1]).adjusted_p_value.tolist() == found.tolist()
 
 
 @each("average", ["macro", "weighted"])

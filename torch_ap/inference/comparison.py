@@ -315,7 +315,7 @@ def compare_averages(
 ) -> Comparison:
     """Return the difference of two macro, weighted or micro averages, with its standard error by influence functions.
 
-    Student's t has Satterthwaite's degrees of freedom, the smaller number of the two systems.
+    Student's t has Satterthwaite's degrees of freedom, the smaller number of the two systems that have a spread.
 
     Args:
         settings: all settings, with an average.

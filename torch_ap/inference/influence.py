@@ -370,10 +370,14 @@ def _micro_shares(validated: Batch, curve: HitCurve, design: str, ignoring: bool
 def degrees_of_freedom(settings: APSettings, curve: HitCurve, design: str) -> Tensor:
     """Return Satterthwaite's (1946) degrees of freedom, (sum of v)^2 / sum of v^2 / (k - 1), 0-d.
 
-    v are the variances of the weighted APs, and k is the smaller of the numbers of hits and misses of a ranking.
+    v are the variances of the weighted APs, and k is the smaller of the numbers of hits and misses of a ranking. An
+    average without variance, such as of perfect rankings, has infinite degrees of freedom, so that it does not limit
+    those of its difference from another average. Without a ranking that can vary, they are NaN.
     """
     varies = (curve.m > 1) & (curve.m < curve.n)
     v = (_weights(settings, curve) ** 2 * variance(curve, design))[varies]
+    if len(v) and not bool(v.any()):
+        return v.new_tensor(torch.inf)
     return v.sum() ** 2 / (v**2 / record.degrees_of_freedom(curve)[varies]).sum()
 
 
