@@ -474,24 +474,54 @@ def test_averages_of_labels():
 
 
 def perfect_and_noisy(order, average="macro", kind=MultilabelAveragePrecision, ids=None):
-    """Return metrics of two noisy systems and a perfect one, which has index 2, in an order."""
+    """Return metrics, and the epochs of one metric, of two noisy systems and a perfect one of index 2, in an order."""
     generator = torch.Generator().manual_seed(0)
     onehot = torch.nn.functional.one_hot(torch.arange(60) % 3, 3)
+    target = onehot if kind is MultilabelAveragePrecision else onehot.argmax(1)
     scores = [onehot + noise * torch.rand(60, 3, generator=generator) for noise in (3.0, 2.0, 0.3)]
     settings = {"normalization": "none"} if kind is MulticlassAveragePrecision else {}
-    metrics = [kind(3, average=average, **settings) for _ in order]
+    metrics, epochs = (
+        [kind(3, average=average, **settings) for _ in order],
+        BestOf(kind(3, average=average, **settings)),
+    )
     for metric, place in zip(metrics, order, strict=True):
-        metric.update(scores[place], onehot if kind is MultilabelAveragePrecision else onehot.argmax(1), groups=ids)
-    return metrics
+        metric.update(scores[place], target, groups=ids)
+        epochs.update(scores[place], target, groups=ids)
+        epochs.compute()
+        epochs.reset()
+    return metrics, epochs
 
 
 @each("average", ["macro", "weighted", "micro"])
 @each("order", list(itertools.permutations(range(3), 2)))
 def test_p_values_of_a_perfect_average_do_not_depend_on_the_order(average, order):
-    metrics = perfect_and_noisy(order, average)
+    metrics, epochs = perfect_and_noisy(order, average)
     found = best_of_metrics(metrics).adjusted_p_value
     assert float(metrics[0].compare(metrics[1]).p_value) == pytest.approx(float(found[0, 1]), rel=SOLVED)
     assert best_of_metrics(metrics[::-1]).adjusted_p_value.tolist() == found.tolist()
+    assert float(epochs.best().adjusted_p_value[0, 1]) == pytest.approx(float(found[0, 1]), rel=1e-4)  # float32 shares
+
+
+@pytest.mark.filterwarnings("ignore:`groups`")
+@each("average", ["macro", "weighted"])
+@each("kind", [MultilabelAveragePrecision, MulticlassAveragePrecision])
+@each("ids", [None, torch.arange(60) // 2])
+def test_a_perfect_average_leaves_the_intervals_of_the_others(average, kind, ids):
+    both = best_of_metrics(perfect_and_noisy([0, 1], average, kind, ids)[0])
+    for order in [*itertools.permutations(range(3)), (0, 2), (2, 0)]:
+        metrics, epochs = perfect_and_noisy(order, average, kind, ids)
+        single = metrics[order.index(0)].confidence_interval()
+        low, high = (
+            (single.low, single.high) if len(order) == 2 else (both.simultaneous_low[0], both.simultaneous_high[0])
+        )
+        for found in (best_of_metrics(metrics), epochs.best()):
+            assert (found.value, order[found.best]) == (1, 2)
+            assert found.reason.startswith("the best value is the largest or smallest possible value")
+            assert found.low.isnan()
+            assert found.simultaneous_low[found.best].isnan()
+            assert float(found.simultaneous_low[order.index(0)]) == pytest.approx(float(low), abs=DRAWN)
+            assert float(found.simultaneous_high[order.index(0)]) == pytest.approx(float(high), abs=DRAWN)
+            assert not found.adjusted_p_value.isnan().any()
 
 
 @each("average", ["macro", "weighted"])

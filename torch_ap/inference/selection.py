@@ -195,7 +195,8 @@ def _joint_distribution(
         return JointDistribution(*logits, draws), np.zeros_like(values)
     widened = covariance + np.outer(biases, biases) / 4
     corrected, widened = _to_logits(values - biases, widened, bounds)
-    return JointDistribution(logits[0], widened, student_draws(widened, df)), logits[0] - corrected
+    draws = student_draws(np.nan_to_num(widened), df)  # 0 for values at the bounds, whose covariance is NaN
+    return JointDistribution(logits[0], widened, draws), logits[0] - corrected
 
 
 def _to_logits(values: Array, covariance: Array, bounds: tuple[float, float] | None) -> tuple[Array, Array]:
