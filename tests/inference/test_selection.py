@@ -726,6 +726,26 @@ def test_detectors_and_queries_as_epochs():
     assert metric.best().corrected == pytest.approx(float(wanted.corrected), abs=SINGLE)
 
 
+@each("images", [0, 1, 3])
+@each("has_groups", [False, True])
+def test_detectors_without_ground_truths_have_no_value(images, has_groups):
+    boxes, labels = torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)
+    preds = [{"boxes": boxes, "scores": torch.zeros(0), "labels": labels}] * images
+    target = [{"boxes": boxes, "labels": labels}] * images
+    groups = list(range(images)) if has_groups else None
+    metrics, epochs = [MeanAveragePrecision(), MeanAveragePrecision()], BestOf(MeanAveragePrecision())
+    for metric in metrics:
+        if images:
+            metric.update(preds, target, groups=groups)
+            epochs.update(preds, target, groups=groups)
+        assert epochs.compute().isnan()
+        epochs.reset()
+    for found in (best_of_metrics(metrics), epochs.best()):
+        assert found.reason == "the value of a system is NaN"
+        for name in ("values", "value", "corrected", "low", "high", "simultaneous_low", "simultaneous_high"):
+            assert getattr(found, name).isnan().all()
+
+
 def check_two_ranks(rank):
     preds, target = systems(3)
     metric = BestOf(BinaryAveragePrecision())

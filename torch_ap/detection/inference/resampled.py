@@ -319,7 +319,7 @@ def image_contributions(
     value = float(ranked.average_precision(ranked.unit_weights, interpolation).nanmean())
     values = image_replicates([ranked], resampling, interpolation)[:, 0].cpu()
     values = values[~values.isnan()]  # resamples without ground truths, the same for all systems
-    shares = (values - values.mean()) / math.sqrt(len(values) - 1 or math.nan)
+    shares = (values - values.mean()) / (math.sqrt(len(values) - 1) if len(values) > 1 else math.nan)
     return Contributions(value, shares, images_of_mean([ranked]) - 1, note=_mean_note(ranked))
 
 
