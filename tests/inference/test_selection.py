@@ -291,6 +291,39 @@ def test_cases_without_an_interval():
     assert best_of_per_query(torch.tensor([[0.4], [0.2]])).reason.startswith("too few")
 
 
+EXTREME = "the value is the largest or smallest possible value, which has no standard error"
+FLAT = "the standard error of the value is 0"
+PAIR = "two systems have a difference without a standard error, and so no p-value"
+QUERIES = [0.2, 0.5, 0.7, 0.4]
+
+
+@each(
+    "rows, bounds, expected",
+    {
+        "at a bound": ([QUERIES, [0.0] * 4], (0, 1), f"system a: {EXTREME}"),
+        "unbounded": ([QUERIES, [0.0] * 4], None, f"system a: {FLAT}"),
+        "first": ([[0.25] * 4, QUERIES], (0, 1), f"system best: {FLAT}"),
+        "several": ([QUERIES, [0.0] * 4, [0.25] * 4], (0, 1), f"{PAIR}; system a: {EXTREME}; system b: {FLAT}"),
+        "the best, too": ([[1.0] * 4, [0.0] * 4], (0, 1), f"the best value{EXTREME[9:]}; {PAIR}; system a: {EXTREME}"),
+        "many": ([QUERIES, *[[0.25] * 4] * 4, QUERIES], (0, 1), f"4 of 5: {FLAT}"),
+        "none": ([QUERIES, QUERIES[::-1]], None, ""),
+    },
+)
+def test_missing_simultaneous_intervals_have_a_reason(rows, bounds, expected):
+    """Means have no spread if all values are equal, and no logit at the bounds."""
+    found = best_of_per_query(torch.tensor(rows, dtype=F), bounds=bounds, names=["best", *"abcde"][: len(rows)])
+    missing = [len(set(row)) == 1 for row in rows]
+    assert found.simultaneous_low.isnan().tolist() == found.simultaneous_high.isnan().tolist() == missing
+    assert found.reason == expected
+
+
+def test_a_ranking_of_equal_scores_has_no_simultaneous_interval():
+    preds = torch.tensor([[4.0, 3, 2, 1] * 3, [1.0] * 12])
+    found = best_of(preds, torch.tensor([1, 0, 0, 1] * 3), design="stratified")
+    assert found.simultaneous_low.isnan().tolist() == [False, True]
+    assert found.reason == f"system 1: {FLAT}"
+
+
 @each(
     "argument, value, call",
     {

@@ -56,7 +56,8 @@ class BestSystem(Result):
         optimism: ``value`` minus ``corrected``.
         low: lower end of the selection-adjusted interval of the best system; NaN if none exists.
         high: upper end.
-        simultaneous_low: (S,) lower ends of intervals that contain the true values of all systems at once.
+        simultaneous_low: (S,) lower ends of intervals that contain the true values of all systems at once; NaN for a
+            system without an interval.
         simultaneous_high: (S,) upper ends.
         adjusted_p_value: two-sided p-values, adjusted for all comparisons: (S, S) of all pairs, or (S,) of each system
             and the reference; 1 for a system and itself.
@@ -143,30 +144,31 @@ def select_by_covariance(
     pairs = _pairs(count, reference)
     corrected = low = high = math.nan
     simultaneous, p_values = np.full((2, count), np.nan), np.full(len(pairs), np.nan)
-    reason = _missing_distribution(values, covariance, df)
+    reason, notes = _missing_distribution(values, covariance, df), []
     if not reason:
         draws = student_draws(covariance, df)
         p_values = adjusted_p_values(_differences(systems, covariance), draws, pairs, df, correction)
         joint, shifts = _joint_distribution(systems, covariance, draws, df)
         simultaneous = _from_logits(joint.simultaneous(alpha) - shifts, bounds)
-        reason = joint.reason(best)
+        reason = joint.reason(best, "the best value")
+        if np.isnan(p_values).any():
+            notes.append("two systems have a difference without a standard error, and so no p-value")
+        others = {f"system {x}": joint.reason(k, "the value") for k, x in enumerate(names) if k != best}
+        notes.append(record.join_reasons(others))
     if not reason:
         at_best, ends = joint.values[best], INTERVALS[settings.method](joint, best, alpha)
         logits = at_best - selection_errors(joint).mean(), min(at_best, ends[0]), max(at_best, ends[1])
         corrected, low, high = _from_logits(np.array(logits) - shifts[best], bounds)
-        reasons = [systems[best].note]
-        if np.isnan(p_values).any():
-            reasons.append("two systems have a difference without a standard error, and so no p-value")
+        reason = systems[best].note
         if not low <= values[best] <= high:
             bias = f"{systems[best].bias:.2g}"
-            reasons.append(f"the value is outside its interval, which is corrected for a bias of {bias}")
-        reason = "; ".join(filter(None, reasons))
+            notes.append(f"the value is outside its interval, which is corrected for a bias of {bias}")
     arrays = [torch.as_tensor(x, dtype=torch.float64) for x in (values, *simultaneous)]
     value, table = values[best], _table(p_values, pairs, count, reference)
     return BestSystem.from_numbers(
         arrays[0], value, corrected, value - corrected, low, high, *arrays[1:], table,
         names=names, best=best, confidence_level=settings.confidence_level, method=settings.method,
-        correction=correction, reference=reference, reason=reason,
+        correction=correction, reference=reference, reason="; ".join(filter(None, [reason, *notes])),
     )  # fmt: skip
 
 

@@ -89,11 +89,11 @@ class JointDistribution:
         half_width = np.where(self.varying, self.critical_value(alpha) * self.errors, np.nan)
         return np.stack([self.values - half_width, self.values + half_width])
 
-    def reason(self, best: int) -> str:
-        """Return why the best system has no interval; "" if it has one."""
-        if not np.isfinite(self.values[best]):
-            return "the best value is the largest or smallest possible value, which has no standard error"
-        return "" if self.errors[best] > 0 else "the standard error of the best value is 0"
+    def reason(self, system: int, name: str) -> str:
+        """Return why a system has no interval, with the name of its value; "" if it has one."""
+        if not np.isfinite(self.values[system]):
+            return f"{name} is the largest or smallest possible value, which has no standard error"
+        return "" if self.varying[system] else f"the standard error of {name} is 0"
 
 
 def _hybrid(joint: JointDistribution, best: int, alpha: float) -> tuple[float, float]:
