@@ -257,6 +257,14 @@ def test_nearly_equal_systems_have_an_interval_that_contains_their_values():
     assert found.high == found.value
 
 
+@each("seed", range(40))
+def test_an_end_at_the_value_has_no_rounding_error(seed):
+    row = torch.rand(4, generator=torch.Generator().manual_seed(seed), dtype=F)
+    found = best_of_per_query(torch.stack([row, row.flip(0)]))  # the conditional distribution is below the value
+    assert found.low < found.value <= found.high
+    assert not found.reason
+
+
 def test_copies_of_a_system_change_nothing_but_the_draws():
     preds, target = systems(3, spread=0.2)
     found, copied = best_of(preds, target), best_of(preds[[0, 1, 2, 2]], target)

@@ -160,7 +160,9 @@ def select_by_covariance(
         logits = at_best - selection_errors(joint).mean(), min(at_best, ends[0]), max(at_best, ends[1])
         corrected, low, high = _from_logits(np.array(logits) - shifts[best], bounds)
         reason = systems[best].note
-        if not low <= values[best] <= high:
+        if abs(systems[best].bias) < SAME_VALUE:  # an end at the value has the rounding error of the logit
+            low, high = min(low, values[best]), max(high, values[best])
+        elif not low <= values[best] <= high:
             bias = f"{systems[best].bias:.2g}"
             notes.append(f"the value is outside its interval, which is corrected for a bias of {bias}")
     arrays = [torch.as_tensor(x, dtype=torch.float64) for x in (values, *simultaneous)]
