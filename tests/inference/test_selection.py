@@ -93,6 +93,21 @@ def test_holm_is_that_of_all_pairs(design):
         torch.testing.assert_close(found.adjusted_p_value, wanted, rtol=SOLVED, atol=REORDERED)
 
 
+@each("target", {"no misses": [1, 1, 1, 1], "one miss": [1, 1, 0, 1], "one hit": [0, 1, 0, 0]})
+@each("design", ["iid", "stratified"])
+def test_pairs_without_a_standard_error_are_nan_where_those_of_equal_rankings_are_1(target, design):
+    preds = torch.tensor([[4.0, 3, 2, 1], [8.0, 6, 4, 2]])
+    found = best_of(preds, torch.tensor(target), design=design)
+    assert found.adjusted_p_value[0, 1].isnan()
+    assert found.reason.startswith("too few hits, misses")
+    assert compare_systems(preds, torch.tensor(target), design=design).adjusted_p_value[0, 1] == 1
+    values = torch.tensor([[0.5], [0.5]])
+    for groups, columns in ((None, 1), ([3, 3], 2)):
+        equal = values.repeat(1, columns)
+        assert best_of_per_query(equal, groups=groups).adjusted_p_value[0, 1].isnan()
+        assert compare_systems_per_query(equal, method="holm", groups=groups).adjusted_p_value[0, 1] == 1
+
+
 @each("seed", [0, 1, 2])
 def test_the_best_remains_the_best_between_the_ends_of_the_truncation(seed):
     """Move the best value, and the others with it, along the part that is correlated with it."""

@@ -329,7 +329,8 @@ def best_of(
         correction: adjustment of the p-values for their number: "holm", or "max-t" for the distribution of the largest
             statistic in draws, step-down. None for "holm" if all pairs of at most ten systems are compared, and
             otherwise for "max-t", which has more power then. The single tests are the test "logit" of
-            :func:`torch_ap.inference.compare_rankings`.
+            :func:`torch_ap.inference.compare_rankings`. With ``groups``, they use K - 1 degrees of freedom, while
+            ``compare_rankings`` uses min(G - 1, K (K - 1) / 2).
         names: (S,) different names of the systems; None for the numbers from 0.
 
     Returns:
@@ -339,9 +340,10 @@ def best_of(
     Raises:
         TypeError, ValueError: if an argument is invalid.
 
-    No other package has an equivalent. With "holm", ``adjusted_p_value`` equals
-    :func:`torch_ap.inference.compare_systems`. Source: Andrews, Kitagawa & McCloskey (2024), Inference on Winners, for
-    "hybrid"; Westfall & Young (1993), Resampling-Based Multiple Testing, for "max-t"; Holm (1979).
+    No other package has an equivalent. With "holm" and without ``groups``, ``adjusted_p_value`` equals
+    :func:`torch_ap.inference.compare_systems`, except for fewer than two hits or two misses: all pairs are NaN then,
+    while ``compare_systems`` returns 1 for equal rankings. Source: Andrews, Kitagawa & McCloskey (2024), Inference on
+    Winners, for "hybrid"; Westfall & Young (1993), Resampling-Based Multiple Testing, for "max-t"; Holm (1979).
 
     Example:
         >>> import torch
@@ -405,8 +407,9 @@ def best_of_per_query(
     Raises:
         TypeError, ValueError: if an argument is invalid.
 
-    With "holm", ``adjusted_p_value`` equals :func:`torch_ap.inference.compare_systems_per_query` with this method.
-    Source: as for :func:`torch_ap.inference.best_of`.
+    With "holm", ``adjusted_p_value`` equals :func:`torch_ap.inference.compare_systems_per_query` with this method,
+    except for one query or fewer than two effective groups: all pairs are NaN then, while
+    ``compare_systems_per_query`` returns 1 for equal values. Source: as for :func:`torch_ap.inference.best_of`.
 
     Example:
         >>> import torch
