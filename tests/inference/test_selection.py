@@ -692,6 +692,24 @@ def test_metrics_that_differ():
         best_of_metrics(labels)
 
 
+@each(
+    "metrics, rule",
+    {
+        "none": (None, "be a sequence or mapping of metrics of torch_ap, got None"),
+        "one": (
+            BinaryAveragePrecision(),
+            "be a sequence or mapping of metrics of torch_ap, got BinaryAveragePrecision",
+        ),
+        "numbers": ([1, 2], "contain metrics of torch_ap, got 1 as system 0"),
+        "names": ({"a": BinaryAveragePrecision(), "b": "x"}, "contain metrics of torch_ap, got 'x' as system 1"),
+        "epochs": ([BestOf(BinaryAveragePrecision())] * 2, "contain metrics of torch_ap, got BestOf"),
+    },
+)
+def test_what_is_no_metric(metrics, rule):
+    with pytest.raises(TypeError, match=f"^`metrics` must {rule}"):
+        best_of_metrics(metrics)
+
+
 # -- epochs
 
 

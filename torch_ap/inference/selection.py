@@ -4,7 +4,7 @@ The module ``selection_intervals`` describes the intervals of the best system.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
-from torch_ap.core.base.messages import distinct_reasons, raise_invalid
+from torch_ap.core.base.messages import Plain, distinct_reasons, raise_invalid, short_repr
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
+from torch_ap.core.metric.base import RankingMetric
+from torch_ap.core.metric.evaluation import Evaluation
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import builders
 from torch_ap.core.ranking.order import Array
@@ -490,8 +492,14 @@ def best_of_metrics(
     """
     from torch_ap.inference.metric import check_comparable
 
+    if not isinstance(metrics, Iterable):
+        raise_invalid("metrics", "must be a sequence or mapping of metrics of torch_ap", metrics, TypeError)
     names = list(metrics) if isinstance(metrics, Mapping) else None
     listed = list(metrics.values() if isinstance(metrics, Mapping) else metrics)
+    for place, metric in enumerate(listed):
+        if not isinstance(metric, RankingMetric | Evaluation):
+            got = Plain(f"{short_repr(metric)} as system {place}")
+            raise_invalid("metrics", "must contain metrics of torch_ap", got, TypeError)
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     state = None if generator is None else generator.get_state()
     settings = SelectionSettings(method, confidence_level, reference, correction, names)
