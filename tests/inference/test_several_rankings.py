@@ -11,6 +11,7 @@ from scipy import stats
 from tests.support.tolerances import REORDERED, SOLVED
 from torch_ap.functional import binary_average_precision
 from torch_ap.inference import (
+    best_of,
     compare_rankings,
     compare_splits,
     compare_systems,
@@ -94,8 +95,15 @@ def test_bad_systems():
     for name in ("method", "test", "design"):
         with pytest.raises(ValueError, match=f"`{name}` .*one of .*got 'x'"):
             compare_systems(preds, target, **{name: "x"})
-    with pytest.raises(ValueError, match="`target` must have shape"):
+    with pytest.raises(ValueError, match=r"`target` must have shape \(300,\), one per item, got \(5,\)"):
         compare_systems(preds, target[:5])
+    columns = r"`preds` must have shape \(S, N\), one system per row, got \(300, 2\) for `target` of shape \(300,\)"
+    rows = r"`preds` must be a tensor .*, got list; write `torch.stack\(preds\)`$"
+    for compare in (compare_systems, best_of):
+        with pytest.raises(ValueError, match=f"{columns}; write `preds.t\\(\\)`"):
+            compare(preds.t(), target)
+        with pytest.raises(TypeError, match=rows):
+            compare(list(preds), target)
     with pytest.raises(ValueError, match=r"`preds` .*NaN.* at index \(1, 3\)"):
         compare_systems(preds.index_put((torch.tensor(1), torch.tensor(3)), torch.tensor(torch.nan).double()), target)
     nothing = compare_systems(preds, torch.zeros_like(target), method="tukey")

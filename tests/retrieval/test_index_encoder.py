@@ -144,6 +144,10 @@ PREDS, TARGET = torch.tensor([0.3, 0.2]), torch.tensor([1, 0])
         ((pd.Series([0.3, 0.2]), TARGET, TARGET), r"got Series; write `torch.from_numpy\(preds.to_numpy\(\)\)`"),
         ((PREDS, [1, 0], TARGET), r"`target` .* got list; write `torch.tensor\(target\)`"),
         (([[1.0], [2.0, 3.0]], TARGET, TARGET), r"`preds` .* got list$"),
+        (([PREDS, PREDS], TARGET, TARGET), r"`preds` .* got list; write `torch.stack\(preds\)`$"),
+        (((torch.ones(2, requires_grad=True),), TARGET, TARGET), r"got tuple; write `torch.stack\(preds\)`$"),
+        (([PREDS, torch.ones(3)], TARGET, TARGET), r"`preds` .* got list$"),
+        (([torch.tensor(0.3), 0.2], TARGET, TARGET), r"`preds` .* got list$"),
         (("high", TARGET, TARGET), r"`preds` .* got str$"),
     ],
 )

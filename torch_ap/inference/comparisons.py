@@ -17,7 +17,7 @@ from torch import Tensor
 
 from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.deprecated import renamed_keywords
-from torch_ap.core.base.messages import distinct_reasons, raise_invalid, warn_caller
+from torch_ap.core.base.messages import Plain, distinct_reasons, raise_invalid, warn_caller
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.inference import record
@@ -385,6 +385,9 @@ def check_systems(preds: Tensor, target: Tensor) -> None:
     tensors.scores("preds", preds)
     if preds.ndim != 2 or len(preds) < 2:
         raise_invalid("preds", "must have shape (S, N) with at least two systems", tuple(preds.shape))
+    if isinstance(target, Tensor) and target.shape == preds.shape[:1] != preds.shape[1:]:
+        got = Plain(f"{tuple(preds.shape)} for `target` of shape {tuple(target.shape)}; write `preds.t()`")
+        raise_invalid("preds", "must have shape (S, N), one system per row", got)
     if isinstance(target, Tensor) and target.shape != preds.shape[1:]:
         raise_invalid("target", f"must have shape {tuple(preds.shape[1:])}, one per item", tuple(target.shape))
     bad = torch.isnan(preds).nonzero()

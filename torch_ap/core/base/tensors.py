@@ -37,6 +37,9 @@ def _conversion_hint(name: str, value: Any) -> str:
     column = hasattr(value, "to_numpy")
     if not column and not isinstance(value, list | tuple | np.ndarray):
         return ""
+    if isinstance(value, list | tuple) and any(isinstance(x, Tensor) for x in value):
+        shapes = {x.shape if isinstance(x, Tensor) else None for x in value}
+        return f"; write `torch.stack({name})`" if len(shapes) == 1 else ""
     try:
         array = np.asarray(value.to_numpy() if column else value)
     except ValueError:  # ragged lists
