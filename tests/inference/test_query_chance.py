@@ -83,6 +83,26 @@ def test_agrees_with_all_orders_of_the_labels(settings):
 
 
 @each("settings", SETTINGS)
+def test_rows_are_queries(settings):
+    preds, target, indexes = few_queries(sizes=(5,) * 5)
+    rows = preds.reshape(5, 5), target.reshape(5, 5)
+    found = chance_test_of_queries(*rows, n_resamples=2000, **settings)
+    agrees(found, all_means(preds, target, indexes, **settings))
+    metric = RetrievalMAP("skip", **settings)
+    metric.update(*rows)
+    assert float(metric.compute()) == pytest.approx(float(found.estimate))
+    groups = torch.tensor([3, 3, 8, 9, 8])
+    with pytest.warns(UserWarning, match="3 groups with queries"):
+        grouped = chance_test_of_queries(*rows, groups=groups.tolist(), **settings)
+    assert grouped.method == "t"
+    with pytest.warns(UserWarning, match="3 groups with queries"):
+        wanted = chance_test_of_queries(preds, target, indexes, groups=groups.repeat_interleave(5), **settings)
+    assert grouped == wanted
+    single = chance_test_of_queries(*(x[:1] for x in rows), n_resamples=50, groups=[4], **settings)
+    assert "fewer than two groups" in single.reason
+
+
+@each("settings", SETTINGS)
 def test_metric_counts_unseen_items_and_missing_queries(settings):
     preds, target, indexes = few_queries(1)
     counts = {query: int(target[indexes == query].sum()) for query in indexes.unique().tolist()}
@@ -326,6 +346,11 @@ def test_groups_without_spread():
         ({"method": "exact"}, "method"),
         ({"n_resamples": 1}, "n_resamples"),
         ({"target": torch.tensor([0, 1, 2, 0])}, "target"),
+        (dict.fromkeys(("preds", "target"), torch.zeros(2, 2, 2).long()) | {"indexes": None}, r"\(N,\) or \(Q, N\)"),
+        (
+            dict.fromkeys(("preds", "target"), torch.zeros(2, 2).long()) | {"indexes": None, "groups": [1] * 4},
+            "`groups` must be one per row",
+        ),
     ],
 )
 def test_invalid_arguments_raise(options, match):

@@ -90,11 +90,11 @@ def chance_test_of_queries(
     :func:`torch_ap.inference.chance_test`.
 
     Args:
-        preds: (N,) scores of the documents of all queries, no NaN; other shapes are flattened. Ties remain in the
-            random orders.
+        preds: scores of the documents, no NaN: (N,), (Q, N) with one query per row, or any shape with ``indexes``. Ties
+            remain in the random orders.
         target: values 0 and 1, with the shape of ``preds``.
-        indexes: integers in the shape of ``preds``: the query of each document; None for one ranking, to test AP@k. A
-            query without relevant documents does not count, because its order has no effect.
+        indexes: integers in the shape of ``preds``: the query of each document; None for rows, and for one ranking,
+            (N,), to test AP@k. A query without relevant documents does not count, because its order has no effect.
         top_k: k of MAP@k, at least 1; None for MAP.
         denominator: divisor of AP@k: "min" min(k, m), or "relevant" m.
         ties: "expected" (mean over the orders of tied scores) or "grouped" (they form one threshold).
@@ -102,8 +102,8 @@ def chance_test_of_queries(
             With ``groups`` of queries "auto" is "t", the test of :mod:`torch_ap.inference.query_chance`; the other two
             then require that the labels of different queries are independent.
         groups: (N,) integers, a tensor or a list, None for independent items. The group of each document's query, such
-            as a topic or a user, or for AP@k of one ranking the group of each item, such as a patient. Whether AP@k is
-            above chance in the population of groups of items is tested as by "jackknife" in
+            as a topic or a user, for rows (Q,), or for AP@k of one ranking the group of each item, such as a patient.
+            Whether AP@k is above chance in the population of groups of items is tested as by "jackknife" in
             :func:`torch_ap.inference.chance_test`: by the logits of AP@k and of its chance level, from both values
             without each group. At nominal 5%, with 10 to 200 groups, it rejects .8 to 4.6% of rankings without skill,
             and "t" for queries .9 to 2.6%, where independent queries are assumed 11 to 19% (``benchmarks.coverage``).
@@ -139,8 +139,11 @@ def chance_test_of_queries(
     resampling = Resampling(n_resamples, generator, chunk_size, progress)
     batch = ClassificationInputs().validate_now(preds, target)
     relevant = batch.target.flatten() == 1
+    has_rows = indexes is None and preds.ndim == 2
     if indexes is None:
-        indexes = torch.zeros_like(preds, dtype=torch.int64)
+        tensors.rows("preds", preds)
+        number = torch.arange(len(preds) if has_rows else 1, device=preds.device)
+        indexes = (number[:, None] if has_rows else number).expand_as(preds)
     tensors.indexes(indexes, preds)
     queries = Groups.from_ids(segments.as_int64(indexes.detach().flatten()))
     curve = builders.from_scores(
@@ -148,8 +151,11 @@ def chance_test_of_queries(
     )
     has_hits = curve.m > 0
     weights = segments.as_float64(has_hits) / has_hits.sum().clamp(min=1)
-    ids = validate_groups(groups, relevant.shape, relevant.device)
-    is_split = queries.count != 1
+    shape, unit = (preds.shape[:1], "row") if has_rows else (relevant.shape, "item")
+    ids = validate_groups(groups, shape, relevant.device, unit)
+    if ids is not None and has_rows:
+        ids = ids[indexes.flatten()]
+    is_split = has_rows or queries.count != 1
     group = None if ids is None or not is_split else _groups_of_queries(queries, ids).where(has_hits, -1)
     rankings = RandomLabels(curve, curve, curve.hits_seen, measure, weights, group=group)
     if ids is None or is_split:
