@@ -1053,7 +1053,7 @@ def test_another_prevalence_and_sampling_weights(paths, score, tensors):
     assert (found["low"], found["high"]) == pytest.approx((float(wanted.low), float(wanted.high)))
     for further, message in (
         (("--sampling-weights", "weight", "--weights", "weight"), "--sampling-weights has no meaning with --weights"),
-        (("--sampling-weights", "rate"), "column 'rate' must be at least 1, as 1 / probability, got 0.25"),
+        (("--sampling-weights", "rate"), "column 'rate' must be finite and at least 1, as 1 / probability, got 0.25"),
         (("--prevalence", "2"), "must be a number between 0 and 1"),
         (("--prevalence", "0.1", "-m", "P@3"), "--prevalence requires ap with --ties grouped"),
         (("--prevalence", "0.1", "--group", "query"), "--prevalence has no meaning with --group"),

@@ -8,6 +8,7 @@ import torch
 from sklearn.metrics import average_precision_score
 
 from tests.inference.test_dirichlet import by_definition
+from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap import (
     BinaryAveragePrecision,
@@ -171,7 +172,7 @@ def test_sampling_weights_below_1_are_no_reciprocals_of_probabilities(value):
     scores, target = sample()
     weights = torch.ones(60)
     weights[[7, 9]] = value
-    message = rf"`sampling_weights` must be at least 1, as 1 / probability, got {value} at index 7$"
+    message = rf"`sampling_weights` must be finite and at least 1, as 1 / probability, got {value} at index 7$"
     with pytest.raises(ValueError, match=message):
         average_precision_interval(scores, target, sampling_weights=weights)
     labels = torch.stack([target, target], 1), weights[:, None].expand(60, 2)
@@ -184,6 +185,25 @@ def test_sampling_weights_below_1_are_no_reciprocals_of_probabilities(value):
         metric.confidence_interval(sampling_weights=True)
     assert metric.compute() == before
     assert average_precision_score(target, scores, sample_weight=weights) == pytest.approx(float(before))
+
+
+@each(
+    "weights, rule",
+    [
+        ([1.0] * 60, "must be a tensor or None, got list; write `torch.tensor.sampling_weights."),
+        (torch.ones(60, dtype=torch.bool), "must be a floating or integer tensor"),
+        (torch.ones(59), r"must have shape \(60,\), got \(59,\)"),
+        (torch.full((60,), -1.0), "must be finite and at least 1.* got -1.0 at index 0"),
+        (torch.full((60,), math.nan), "must be finite and at least 1.* got nan at index 0"),
+        (torch.full((60,), math.inf), "must be finite and at least 1.* got inf at index 0"),
+    ],
+)
+def test_messages_name_the_sampling_weights(weights, rule):
+    scores, target = sample()
+    with pytest.raises((TypeError, ValueError), match=f"^`sampling_weights` {rule}"):
+        average_precision_interval(scores, target, sampling_weights=weights)
+    with pytest.raises(TypeError, match=r"^`preds` must be a tensor"):
+        average_precision_interval([0.5], target, sampling_weights=weights)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
@@ -234,11 +254,9 @@ def test_arguments_that_cannot_be_combined():
             lambda: interval(sampling_weights=torch.zeros(20)),
             lambda: metric.confidence_interval(sampling_weights=True),
             lambda: weighted.confidence_interval(sampling_weights=1),
-        ],
-        "weights": [
-            weighted.confidence_interval,
             lambda: interval(sampling_weights=torch.ones(20), convention=Convention(ties="expected")),
         ],
+        "weights": [weighted.confidence_interval],
         "interpolation": [lambda: interval(prevalence=0.1, interpolation="101-point")],
     }
     for name, all_calls in calls.items():

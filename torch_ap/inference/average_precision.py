@@ -248,10 +248,13 @@ def read(
     settings = APSettings(
         inputs, convention, average=average, empty_target_action=empty_target_action, prevalence=prevalence
     )
-    validated = inputs.validate_now(preds, target, sampling_weights)
+    validated = inputs.validate_now(preds, target)
     if sampling_weights is not None:
-        settings.validate_weights()
+        settings.validate_weights("sampling_weights")
+        tensors.weights_form("sampling_weights", sampling_weights, inputs.weight_shapes(preds, target))
+        tensors.same_device(preds=preds, sampling_weights=sampling_weights)
         tensors.SAMPLING_WEIGHTS.check(sampling_weights)
+        validated = inputs.validate_now(preds, target, sampling_weights)
     return settings, settings.curve(validated), validated
 
 

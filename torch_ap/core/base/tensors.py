@@ -113,12 +113,12 @@ def shape(name: str, value: Tensor, shapes: Sequence[torch.Size], note: str = ""
         raise_invalid(name, f"must have {rule}{note}", Plain(tuple(value.shape)))
 
 
-def weights_form(value: Any, shapes: Sequence[torch.Size]) -> None:
+def weights_form(name: str, value: Any, shapes: Sequence[torch.Size]) -> None:
     """Raise an error unless ``value`` is a floating or integer tensor of one of the ``shapes``."""
-    tensor("weights", value, hint=" or None")
+    tensor(name, value, hint=" or None")
     if value.dtype not in SCORES:
-        raise_invalid("weights", "must be a floating or integer tensor", value.dtype)
-    shape("weights", value, shapes)
+        raise_invalid(name, "must be a floating or integer tensor", value.dtype)
+    shape(name, value, shapes)
 
 
 def indexes(value: Any, preds: Tensor) -> None:
@@ -344,7 +344,9 @@ def _greatest(values: Tensor) -> Any:
 
 WEIGHTS = Rule("weights", "must be finite, not negative and at most 1e288", low=0, high=MOST_WEIGHT)
 # the tolerance is larger than the rounding error of the reciprocal of a float32 probability, 1.2e-7
-SAMPLING_WEIGHTS = Rule("sampling_weights", "must be at least 1, as 1 / probability", low=1 - 1e-6, high=MOST_WEIGHT)
+SAMPLING_WEIGHTS = Rule(
+    "sampling_weights", "must be finite and at least 1, as 1 / probability", low=1 - 1e-6, high=MOST_WEIGHT
+)
 RULES = (
     Rule("preds", "must not contain NaN"),
     Rule("target", "must contain integers from 0 to {top} (or `ignore_index`)", low=0),

@@ -227,10 +227,14 @@ class ClassificationInputs:
         else:
             tensors.same_shape(preds, target)
         if weights is not None:
-            an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
-            tensors.weights_form(weights, [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape])))
+            tensors.weights_form("weights", weights, self.weight_shapes(preds, target))
         if preds.device != target.device or weights is not None:
             tensors.same_device(preds=preds, target=target, weights=weights)
+
+    def weight_shapes(self, preds: Tensor, target: Tensor) -> list[torch.Size]:
+        """Return the valid shapes of weights: one per item, or for labels also one per target."""
+        an_item = preds.shape[:1] + preds.shape[2:] if self.width is not None else preds.shape
+        return [an_item] if self.classes else list(dict.fromkeys([an_item, target.shape]))
 
     def _rows(self, preds: Tensor, target: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Reshape (N, ...) to (N,), and (N, C, ...) to (N, C)."""

@@ -143,11 +143,11 @@ class APSettings:
             self.validate_weights()
         return self.inputs.validate(preds, target, weights)
 
-    def validate_weights(self) -> None:
+    def validate_weights(self, argument: str = "weights") -> None:
         """Raise ValueError if weights have no meaning for the convention, or with numbers of relevant items."""
         if self.num_relevant is not None:
-            raise_invalid("num_relevant", "must be None with `weights`", self.num_relevant)
-        self._require_weights("weights", "require")
+            raise_invalid("num_relevant", f"must be None with `{argument}`", self.num_relevant)
+        self._require_weights(argument, "require")
 
     def _require_weights(self, argument: str, verb: str) -> None:
         if not self.convention.takes_weights:
