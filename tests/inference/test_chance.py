@@ -416,6 +416,14 @@ def test_bad_arguments_are_refused_by_name():
         rank_probability(5, 2, 3, 4)
     with pytest.raises(ValueError, match="`second`"):
         joint_rank_probability(5, 2, (2, 1), (1, 2))
+    with pytest.raises(ValueError, match="`hit` must be at most the number of relevant items, 2"):
+        rank_probability(5, 2, 3, 3)
+    for name, value in (("first", None), ("first", []), ("second", torch.zeros(2, 0)), ("second", (1, 2, 3))):
+        with pytest.raises(TypeError, match=f"`{name}` must be a hit and its rank, two ints, got "):
+            joint_rank_probability(9, 3, **{"first": (1, 1), "second": (2, 4), name: value})
+    for name, value in (("first", (1, 10)), ("first", (0, 1)), ("second", (4, 5)), ("second", (2, "4"))):
+        with pytest.raises(ValueError, match=f"`{name}` must be "):
+            joint_rank_probability(9, 3, **{"first": (1, 1), "second": (2, 4), name: value})
     with pytest.raises(ValueError, match=r"`method='lognormal'` .*ties"):
         chance_test(torch.zeros(4), tensor([1, 0, 0, 0]), method="lognormal")
     with pytest.raises(ValueError, match=r"`method='exact'` .*3,000,000 .*n=300, m=30"):

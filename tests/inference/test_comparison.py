@@ -340,7 +340,9 @@ def test_bad_arguments_are_refused_by_name():
         compare_rankings(a, b, target[:-1])
     with pytest.raises(ValueError, match="`preds_b` must be 1-D"):
         compare_rankings(a, b[:, None], target)
-    for name, value in (("confidence_level", 1.0), ("method", "z"), ("design", "x"), ("weights", torch.ones(20))):
+    weights = (torch.ones(20), [1.0] * 20, 3)
+    invalid = {"confidence_level": [1.0], "method": ["z", torch.tensor([])], "design": ["x"], "weights": weights}
+    for name, value in ((name, value) for name, values in invalid.items() for value in values):
         with pytest.raises(ValueError, match=f"`{name}`"):
             compare_rankings(a, b, target, **{name: value})
     with pytest.raises(ValueError, match=r"`preds_b` .*NaN.* at index 2"):

@@ -295,8 +295,12 @@ def test_bad_arguments_raise_by_name():
     for name, value in (("method", "bayes"), ("design", "cluster")):
         with pytest.raises(ValueError, match=f"`{name}`"):
             average_precision_interval(preds, target, **{name: value})
-    with pytest.raises(ValueError, match="`weights`"):
-        average_precision_interval(preds, target, weights=torch.ones(20))
+    for weights, got in ((torch.ones(20), r"shape \(20,\)"), ([1.0] * 20, r"\[1.0, 1.0"), (3, "3")):
+        with pytest.raises(ValueError, match=f"`weights` must be None for an interval.* got {got}"):
+            average_precision_interval(preds, target, weights=weights)
+    for method in ("", torch.tensor([]), torch.tensor([1, 2])):
+        with pytest.raises(ValueError, match="`method` must be one of 'influence'"):
+            average_precision_interval(preds, target, method=method)
     with pytest.raises(ValueError, match=r"`preds` and `target` .*shape, got \(20,\) and \(19,\)"):
         average_precision_interval(preds, target[:-1])
     with pytest.raises(ValueError, match=r"`preds` .*NaN.* at index 3"):

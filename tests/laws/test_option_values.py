@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
@@ -57,9 +58,9 @@ def every_option():
             yield f"{name}, {option}", (CALLS[name], option)
 
 
-def call_with(row: Row, option):
+def call_with(row: Row, option, value=UNKNOWN):
     """Construct the metric, or call the function, with an unknown value of one option."""
-    changed = replace(row, settings={**row.settings, option: UNKNOWN})
+    changed = replace(row, settings={**row.settings, option: value})
     return changed.new() if inspect.isclass(row.call) else changed.value(row.batches(1)[0])
 
 
@@ -67,6 +68,13 @@ def call_with(row: Row, option):
 def test_unknown_values_raise_and_name_the_argument(row: Row, option):
     with pytest.raises(ValueError, match=rf"`{option}`.*{UNKNOWN}"):
         call_with(row, option)
+
+
+@each("row, option", {name: x for name, x in every_option() if x[1] not in ("bins", "frequencies")})
+def test_values_without_a_truth_value_raise_and_name_the_argument(row: Row, option):
+    for value in (torch.tensor([]), torch.tensor([1, 2]), np.array([1, 2])):
+        with pytest.raises((TypeError, ValueError), match=f"`{option}`"):
+            call_with(row, option, value)
 
 
 def test_the_law_covers_the_options():

@@ -208,10 +208,12 @@ class ItemSample(Sample):
         if self._is_cut:
             return self._compare_at_k(_ranked_pair(mine, theirs, curves), confidence_level, method, resampling)
         if self.settings.inputs.width is not None:
-            default = "influence" if mine.groups is None else grouped.DEFAULT
-            options = InferenceSettings(confidence_level, method or default, self.design)
+            if method is None:
+                method = "influence" if mine.groups is None else grouped.DEFAULT
+            options = InferenceSettings(confidence_level, method, self.design)
             return compare_averages(self.settings, (mine, theirs), curves, options)
-        options = InferenceSettings(confidence_level, method or "logit", self.design, resampling)
+        method = "logit" if method is None else method
+        options = InferenceSettings(confidence_level, method, self.design, resampling)
         return compare_pair(_ranked_pair(mine, theirs, curves), self.settings.convention, options)
 
     def compare_each(

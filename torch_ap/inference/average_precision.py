@@ -223,7 +223,7 @@ def interval_method(method: str | None, settings: APSettings, design: str, valid
     if method is None and has_groups:
         return grouped.DEFAULT
     corrects = is_mean(settings) and (design == "iid" or settings.inputs.classes)
-    return method or ("jackknife" if corrects else "influence")
+    return ("jackknife" if corrects else "influence") if method is None else method
 
 
 def is_mean(settings: APSettings) -> bool:

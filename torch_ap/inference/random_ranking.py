@@ -8,12 +8,14 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torch_ap.core.base import checks
 from torch_ap.core.base.deprecated import renamed_keywords
+from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.options import DenominatorOfChance, allowed_values
 from torch_ap.core.measures.ties import divisor, harmonic_difference
 from torch_ap.core.ranking import segments
@@ -194,7 +196,7 @@ def rank_probability(n: int, m: int, hit: int, rank: int) -> Tensor:
         0.375
     """
     n, m = checks.ranking_size(n, m)
-    hit, rank = checks.rank("hit", hit, m), checks.rank("rank", rank, n)
+    hit, rank = checks.rank("hit", hit, m, "relevant items"), checks.rank("rank", rank, n)
     return hit / rank * RandomHits(n, m, rank).probability(hit)
 
 
@@ -214,7 +216,7 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
         A probability, 0-d float64; 0 if s >= t, or if the other hits do not fit.
 
     Raises:
-        ValueError: if an argument is invalid.
+        TypeError, ValueError: if an argument is invalid.
 
     Equals the product of P(T_j = t) and the probability of T_i = s in a random ranking of t - 1 items, j - 1 of them
     relevant. Source: Su & Zhang, Statistical Inference for Recall, Precision and Average Precision.
@@ -224,12 +226,19 @@ def joint_rank_probability(n: int, m: int, first: tuple[int, int], second: tuple
         >>> round(float(joint_rank_probability(8, 3, (1, 1), (2, 2))), 6)
         0.107143
     """
-    (i, s), (j, t) = first, second
+    n, m = checks.ranking_size(n, m)
+    (i, s), (j, t) = (_hit_and_rank(*x, n, m) for x in (("first", first), ("second", second)))
     if not i < j:
         raise ValueError(f"`second` must refer to a later hit than `first`, got {first} and {second}")
     outer = rank_probability(n, m, j, t)
-    checks.rank("first", s, n)
     return outer * rank_probability(t - 1, j - 1, i, s) if s < t and j <= t else number(0.0)
+
+
+def _hit_and_rank(name: str, value: Any, n: int, m: int) -> tuple[int, int]:
+    """Return the hit and the rank of an argument, or raise an error unless they are a pair of ints in their ranges."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise_invalid(name, "must be a hit and its rank, two ints", value, TypeError)
+    return checks.rank(name, value[0], m, "relevant items"), checks.rank(name, value[1], n)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -291,7 +291,8 @@ def evaluate_queries(
     is_plain = retrieved is None
     for name, value in options.items():  # faster than `all`
         if value is not _DEFAULTS.get(name, options):
-            is_plain = is_plain and name == "empty_target_action" and value in averaging.ACTIONS
+            is_action = name == "empty_target_action" and isinstance(value, str) and value in averaging.ACTIONS
+            is_plain = is_plain and is_action
     if is_plain and (plain := _evaluate_plain(measure, preds, target, dtype)) is not None:
         return plain
     rankings, settings, single = rank_batch(preds, target, retrieved, getattr(measure, "graded", False), **options)

@@ -263,11 +263,11 @@ def ranking_size(n: Any, m: Any) -> tuple[int, int]:
     return n, m
 
 
-def rank(name: str, value: Any, n: int) -> int:
-    """Return a rank from 1 to n as an int."""
+def rank(name: str, value: Any, n: int, unit: str = "items") -> int:
+    """Return a rank from 1 to n as an int; ``unit`` is for the message."""
     number: int = positive_int(name, value)
     if number > n:
-        raise_invalid(name, f"must be at most the number of items, {n}", value)
+        raise_invalid(name, f"must be at most the number of {unit}, {n}", value)
     return number
 
 

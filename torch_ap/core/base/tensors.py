@@ -227,10 +227,11 @@ def are_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def no_weights(weights: Tensor | None, method: str) -> None:
+def no_weights(weights: Any, method: str) -> None:
     """Raise ValueError for item weights, which formulas of item counts do not support."""
     if weights is not None:
-        raise_invalid("weights", f"must be None for {method}, whose formulas count items", Plain(tuple(weights.shape)))
+        got = Plain(f"shape {tuple(weights.shape)}") if isinstance(weights, Tensor) else weights
+        raise_invalid("weights", f"must be None for {method}, whose formulas count items", got)
 
 
 def check_returned(argument: str, rule: str, value: Any, shape: tuple[int, ...], *, allow_bool: bool = False) -> None:

@@ -402,7 +402,8 @@ def shape_settings_of(
     if alone:
         raise_invalid("iou_type", f"must be {alone[0]!r} alone, whose columns, areas or limits are others", iou_type)
     formats = geometry_of(kinds[0]).formats
-    if box_format not in formats and box_format in allowed_values(AnyBoxFormat):
+    is_named = isinstance(box_format, str) and box_format in allowed_values(AnyBoxFormat)
+    if is_named and box_format not in formats:
         rule = f"must be one of {', '.join(map(repr, formats))}" if formats[1:] else "must be left out"
         raise_invalid("box_format", f"{rule} with `iou_type={_name(kinds[0])}`", box_format)
     checks.one_of("box_format", box_format, formats)

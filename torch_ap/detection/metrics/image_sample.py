@@ -150,9 +150,10 @@ class ImageSample(Sample):
             intervals = group_interval(self.ranked, groups, **options, each_list=each)
         elif not each:
             means = None if values is None else values.nanmean(1)
-            intervals = image_interval(self.ranked, method=method or "bootstrap-basic", **options, values=means)
+            method = "bootstrap-basic" if method is None else method
+            intervals = image_interval(self.ranked, method=method, **options, values=means)
         else:
-            method = method or "bootstrap-logit"
+            method = "bootstrap-logit" if method is None else method
             intervals = class_intervals(self.ranked, method=method, **options, values=values)
         if self.labels is None:
             return intervals
@@ -203,14 +204,16 @@ class ImageSample(Sample):
             if groups is not None:
                 return compare_in_groups(pair, groups, **in_groups)
             means = None if values is None else (values[0].nanmean(1), values[1].nanmean(1))
-            return compare_images(*pair, method=method or "bootstrap-percentile", **options, values=means)
+            method = "bootstrap-percentile" if method is None else method
+            return compare_images(*pair, method=method, **options, values=means)
         has_truths = set(self.ranked.relevant_list.tolist())
         other_places = {label: place for place, label in enumerate(other.labels.tolist())}
         classes = enumerate(zip(self.labels.tolist(), self.class_names, strict=True))
         lists = {name: (k, other_places[label]) for k, (label, name) in classes if k in has_truths}
         if groups is not None:
             return compare_lists_in_groups(pair, lists, groups, **in_groups)
-        return compare_lists(*pair, lists, method=method or "bootstrap-normal", **options, values=values)
+        method = "bootstrap-normal" if method is None else method
+        return compare_lists(*pair, lists, method=method, **options, values=values)
 
     def check_images(self, other: "ImageSample") -> None:
         """Raise ValueError for images with other ground truths, in another order or in other groups."""

@@ -108,7 +108,7 @@ class QuerySample(Sample):
             ends: dict[str, Any] = {x: torch.stack([getattr(part, x) for part in parts]) for x in Interval._tensors()}
             return replace(parts[0], **ends, reason=next((x.reason for x in parts if x.reason), ""))
         check_mean(self.settings.aggregation, "a confidence interval", "mean_interval(..., method='t')")
-        name: Any = method or ("dirichlet" if self.groups is None else "t")
+        name: Any = ("dirichlet" if self.groups is None else "t") if method is None else method
         confidence_level = checks.open_fraction("confidence_level", confidence_level)
         checks.one_of("method", name, QUERY_METHODS)
         queries, values = self.values()
@@ -178,7 +178,11 @@ class QuerySample(Sample):
             raise ValueError("`other` must have been updated with the same queries")
         for owner, (queries, values) in (("this metric", own_values), ("`other`", other_values)):
             _check_values(owner, queries, values)
-        how: dict[str, Any] = {"method": method or "t", "confidence_level": confidence_level, **vars(resampling)}
+        how: dict[str, Any] = {
+            "method": "t" if method is None else method,
+            "confidence_level": confidence_level,
+            **vars(resampling),
+        }
         how["groups"] = self._ids_of_groups(own_values[0])
         if not tensors.are_equal(how["groups"], other._ids_of_groups(own_values[0])):
             raise ValueError("`other` must have been updated with the same `groups`")
