@@ -1040,6 +1040,24 @@ def test_options_that_the_best_excludes(systems_file, words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("option", "value"), [("--prevalence", 0.01), ("--sampling-weights", "inverse_rate")])
+def test_classes_of_another_sample_have_intervals(option, value, paths, tensors, score):
+    words = ("--preds", "score", "other", "--target", "label", "inverse", option, value, "--interval", "--per-class")
+    found = measures(score(paths["csv"], *words, "--json"))["map"]
+    for name, target in (("score", "label"), ("other", "inverse")):
+        own = {option[2:].replace("-", "_"): tensors.get(value, value)}
+        wanted = average_precision_interval(tensors[name], tensors[target], **own)
+        assert found["classes"][name] == pytest.approx(
+            {"value": float(wanted.estimate), "low": float(wanted.low), "high": float(wanted.high)}
+        )
+    none = f"no interval: the mean over classes has none with {option}; each class has one (--per-class)"
+    assert found["reasons"][1] == none
+    gate = score(paths["csv"], *words[:8], "--fail-below", "ap=0.1", status=2).err
+    assert "--fail-below map has no interval: the mean over classes has none with" in gate
+    interpolated = measures(score(paths["csv"], *BINARY, *words[6:9], "-m", "11-point", "--json"))["11-point"]
+    assert f"no interval: interpolated ap has none with {option}" in interpolated["reasons"]
+
+
 def test_another_prevalence_and_sampling_weights(paths, score, tensors):
     preds, target = tensors["score"], tensors["label"]
     found = measures(score(paths["csv"], *BINARY, "--prevalence", "0.01", "--interval", "--json"))["ap"]
@@ -1051,6 +1069,11 @@ def test_another_prevalence_and_sampling_weights(paths, score, tensors):
     found = measures(score(paths["csv"], *BINARY, *options))["ap"]
     wanted = average_precision_interval(preds, target, sampling_weights=tensors["inverse_rate"])
     assert (found["low"], found["high"]) == pytest.approx((float(wanted.low), float(wanted.high)))
+    assert found["reasons"][0] == (
+        "no chance level: --sampling-weights cannot be combined with a chance level, whose formula counts rows"
+    )
+    (reason,) = measures(score(paths["csv"], *BINARY, *options[:2], "--baseline", "other", "--json"))["ap"]["reasons"]
+    assert reason.startswith("no comparison: --sampling-weights cannot be combined with a comparison")
     for further, message in (
         (("--sampling-weights", "weight", "--weights", "weight"), "--sampling-weights has no meaning with --weights"),
         (("--sampling-weights", "rate"), "column 'rate' must be finite and at least 1, as 1 / probability, got 0.25"),

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch_ap.cli.notes import note, to_option_names
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.table_intervals import (
     AP_ALONE,
+    chance_level_of,
     chance_test_of,
     comparison_of,
     gates_of_table,
@@ -120,7 +121,8 @@ def _result_of(
         result.numbers |= dict.fromkeys(("low", "high", "chance"), math.nan) if args.interval else {}
     elif args.interval:
         ends, reasons = interval_and_chance(
-            lambda: interval_of(args, measure, evaluation, columns, args.confidence_level), evaluation.chance_level
+            lambda: interval_of(args, measure, evaluation, columns, args.confidence_level),
+            lambda: chance_level_of(args, evaluation),
         )
         result.numbers |= ends
         result.reasons += [to_option_names(x, args.option_names) for x in reasons]
@@ -166,12 +168,15 @@ def _values_of_classes(
 ) -> dict[str, dict[str, float]]:
     """Return the value of each class, with interval and chance level if they exist."""
     evaluation = evaluate(args, measure, columns, "none")
-    numbers: Mapping[str, Tensor] = {"value": evaluation.compute()}
+    numbers: dict[str, Tensor] = {"value": evaluation.compute()}
     if args.interval:
         try:
             interval = interval_of(args, measure, evaluation, columns, args.confidence_level)
-            numbers = {**numbers, "low": interval.low, "high": interval.high, "chance": evaluation.chance_level()}
         except ValueError:  # the mean has the reason, except for simultaneous intervals
             if args.simultaneous:
                 raise
+        else:
+            numbers |= {"low": interval.low, "high": interval.high}
+            with suppress(ValueError):  # the mean has the reason
+                numbers["chance"] = chance_level_of(args, evaluation)
     return {name: {key: float(x[place]) for key, x in numbers.items()} for place, name in enumerate(names)}

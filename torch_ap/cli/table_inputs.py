@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_ap.cli.notes import note
 from torch_ap.cli.options import exclude_options, option_of
 from torch_ap.cli.progress import Bar
-from torch_ap.cli.table_options import LABELS
+from torch_ap.cli.table_options import LABELS, OTHER_SAMPLES
 from torch_ap.core.base.messages import short_repr
 from torch_ap.core.columns import tables
 from torch_ap.core.columns.streams import STANDARD_INPUT
@@ -28,12 +28,11 @@ _WITHOUT_LABELS = (
     "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous", "id",
 )  # fmt: skip
 
-_OTHER_SAMPLES = ("prevalence", "sampling_weights")
 _WITHOUT_BEST = (
-    "bins", "per_class", "per_group", "interval", "normalization", "fail_below", "fail_if_worse", *_OTHER_SAMPLES,
+    "bins", "per_class", "per_group", "interval", "normalization", "fail_below", "fail_if_worse", *OTHER_SAMPLES,
 )  # fmt: skip
 _OF_ONE_RANKING = (
-    "simultaneous", "first_look", "weights", *_OTHER_SAMPLES, "per_class", "normalization", "suspicious_labels",
+    "simultaneous", "first_look", "weights", *OTHER_SAMPLES, "per_class", "normalization", "suspicious_labels",
     "id", *LABELS[1:],
 )  # fmt: skip
 
@@ -146,14 +145,14 @@ def _check_options(args: argparse.Namespace) -> None:
         (args.best and grouped, ("cluster",), "with --best and --group"),
         (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best or --bins"),
         (args.weights is not None, ("simultaneous", "first_look", "sampling_weights"), "with --weights"),
-        (args.first_look is not None, ("simultaneous", "baseline", *_OTHER_SAMPLES), "with --first-look"),
-        (args.cluster is not None, _OTHER_SAMPLES, "with --cluster"),
+        (args.first_look is not None, ("simultaneous", "baseline", *OTHER_SAMPLES), "with --first-look"),
+        (args.cluster is not None, OTHER_SAMPLES, "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, _OF_ONE_RANKING, "with --group"),
         (args.bins is not None or args.exact or args.best, ("chance_test", *LABELS), "with --bins, --exact or --best"),
         (args.judge is not None, LABELS[1:], "with --judge"),
         (any(getattr(args, x) is not None for x in LABELS), _WITHOUT_LABELS, "with --judge and --false-..."),
-        (args.report is not None, ("first_look", *_OTHER_SAMPLES), "with --report"),
+        (args.report is not None, ("first_look", *OTHER_SAMPLES), "with --report"),
     ):
         if is_excluded:
             exclude_options(args, names, condition)

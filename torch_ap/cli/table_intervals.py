@@ -4,12 +4,15 @@ import argparse
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_ap.cli import gates
 from torch_ap.cli.gates import Estimate, Gate
 from torch_ap.cli.notes import file_name
+from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import resampling_options
 from torch_ap.cli.table_inputs import Inputs
+from torch_ap.cli.table_options import OTHER_SAMPLES
 from torch_ap.cli.table_values import evaluate
 from torch_ap.core.columns.table_names import Measure, measures_of
 from torch_ap.core.columns.tables import Columns
@@ -70,7 +73,13 @@ def interval_of(
             return relative
         if not measure.formula.is_average_precision or (measure.k is not None and columns.preds.ndim > 1):
             raise ValueError(_NO_INTERVAL)
-        if getattr(measure.formula, "interpolation", None) is not None and columns.cluster is None:
+        is_interpolated = getattr(measure.formula, "interpolation", None) is not None
+        option = next((option_of(x) for x in OTHER_SAMPLES if getattr(args, x) is not None), "")
+        if option and is_mean:
+            raise ValueError(f"the mean over classes has none with {option}; each class has one (--per-class)")
+        if option and is_interpolated:
+            raise ValueError(f"interpolated ap has none with {option}")
+        if is_interpolated and columns.cluster is None:
             method = "bootstrap-logit"  # interpolated AP has no influence function
     options = {**resampling_options(args), **cluster_options(columns)}
     if args.sampling_weights is not None:
@@ -81,6 +90,18 @@ def interval_of(
         options["simultaneous"] = columns.preds.ndim == 2
     interval: Interval = evaluation.confidence_interval(level, method, **options)
     return interval
+
+
+def chance_level_of(args: argparse.Namespace, evaluation: Any) -> Tensor:
+    """Return the chance level of a measure, or raise ValueError if there is none."""
+    _require_equal_rows(args, "a chance level")
+    level: Tensor = evaluation.chance_level()
+    return level
+
+
+def _require_equal_rows(args: argparse.Namespace, what: str) -> None:
+    if args.sampling_weights is not None:
+        raise ValueError(f"--sampling-weights cannot be combined with {what}, whose formula counts rows")
 
 
 def cluster_options(columns: Columns) -> dict[str, Any]:
@@ -108,6 +129,7 @@ def comparison_of(
     Raises:
         ValueError: if there is none.
     """
+    _require_equal_rows(args, "a comparison")
     if columns.group is None and measure.kind in (*_AT_K, *_RELATIVE):
         pair = columns.preds, baseline.preds, columns.target
         how = {"confidence_level": level, "groups": columns.cluster, **resampling_options(args)}

@@ -67,6 +67,7 @@ _BINS = (
 )
 
 
+OTHER_SAMPLES = ("prevalence", "sampling_weights")  # options of rows that are no plain sample of the population
 LABELS = ("judge", "false_positive_rate", "false_negative_rate")  # options of labels that are not the truth
 
 
