@@ -872,7 +872,8 @@ ARGUMENTS = {
     "each group": (("--per-group",), "--per-group has no meaning without --group"),
     "each class": (("--per-class",), "--per-class needs several columns of scores, or one of lists"),
     "weights of groups": (("--weights", "weight", "--group", "query"), "--weights has no meaning with --group"),
-    "ranks of weights": (("--weights", "weight", "-m", "P@3"), "--weights requires ap with --ties grouped"),
+    "ranks of weights": (("--weights", "weight", "-m", "P@3"), "--weights is for ap of all rows, not for P@3"),
+    "ties of weights": (("--weights", "weight", "--ties", "expected"), "--weights requires --ties grouped, got"),
     "neither column nor file": (("--baseline", "oher"), "has no column 'oher'; did you mean 'other'?"),
     "an unknown label": (("--pos-label", "2"), "no target is '2' (--pos-label); they are '0', '1'"),
     "classes of one": (("--normalization", "sigmoid"), "--normalization is for the scores of classes"),
@@ -1078,7 +1079,9 @@ def test_another_prevalence_and_sampling_weights(paths, score, tensors):
         (("--sampling-weights", "weight", "--weights", "weight"), "--sampling-weights has no meaning with --weights"),
         (("--sampling-weights", "rate"), "column 'rate' must be finite and at least 1, as 1 / probability, got 0.25"),
         (("--prevalence", "2"), "must be a number between 0 and 1"),
-        (("--prevalence", "0.1", "-m", "P@3"), "--prevalence requires ap with --ties grouped"),
+        (("--prevalence", "0.1", "-m", "P@3"), "--prevalence is for ap of all rows, not for P@3"),
+        (("--prevalence", "0.1", "--ties", "expected"), "--prevalence requires --ties grouped, got expected"),
+        (("--prevalence", "0.1", "--cluster", "query"), "--prevalence cannot be combined with --cluster"),
         (("--prevalence", "0.1", "--group", "query"), "--prevalence has no meaning with --group"),
     ):
         with pytest.raises(SystemExit) if "number" in message else contextlib.nullcontext():

@@ -54,11 +54,13 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         needs: by the name of an option, its default and the options of which it needs one.
+        exclusive: pairs of lists of options; no option of the first can be combined with one of the second.
     """
 
     def __init__(self, **texts: Any) -> None:
         super().__init__(formatter_class=HelpFormatter, **texts)
         self.needs: dict[str, tuple[Any, Sequence[str]]] = {}
+        self.exclusive: list[tuple[Sequence[str], Sequence[str]]] = []
 
     def option(self, names: str, text: str, *, needs: Sequence[str] = (), default: Any = None, **settings: Any) -> None:
         """Add an argument.
@@ -143,7 +145,7 @@ class Parser(argparse.ArgumentParser):
 def add_command(subparsers: Subparsers, name: str, **texts: Any) -> Parser:
     """Add a sub-command; ``texts`` are its help, description and epilog."""
     parser: Parser = subparsers.add_parser(name, **texts)
-    parser.set_defaults(command=name, needs=parser.needs)
+    parser.set_defaults(command=name, needs=parser.needs, exclusive=parser.exclusive)
     parser._negative_number_matcher = _NEGATIVE
     return parser
 
@@ -152,12 +154,16 @@ def fill_in_defaults(args: argparse.Namespace) -> argparse.Namespace:
     """Set the defaults of options that need others; see :meth:`Parser.option`.
 
     Raises:
-        ValueError: if such an option is present without the others.
+        ValueError: if such an option is present without the others, and for options that exclude each other.
     """
+    for names, others in args.exclusive:
+        for other in others:
+            if _is_present(args, other):
+                exclude_options(args, names, f"with {option_of(other)}", "cannot be combined")
     for name, (default, users) in args.needs.items():
         if getattr(args, name) is None:
             setattr(args, name, default)
-        elif all(getattr(args, user) is None or getattr(args, user) is False for user in users):
+        elif not any(_is_present(args, user) for user in users):
             raise ValueError(f"{option_of(name)} has no meaning without {_join_options(users, 'or')}")
     return args
 
@@ -167,12 +173,18 @@ def option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def exclude_options(args: argparse.Namespace, names: Iterable[str], condition: str) -> None:
+def exclude_options(
+    args: argparse.Namespace, names: Iterable[str], condition: str, verb: str = "has no meaning"
+) -> None:
     """Raise ValueError for options that have no meaning under a condition, as "with --best"."""
     for name in names:
-        value = getattr(args, name)
-        if value is not None and value is not False:  # 0 is a value
-            raise ValueError(f"{option_of(name)} has no meaning {condition}")
+        if _is_present(args, name):
+            raise ValueError(f"{option_of(name)} {verb} {condition}")
+
+
+def _is_present(args: argparse.Namespace, name: str) -> bool:
+    value = getattr(args, name)
+    return value is not None and value is not False  # 0 is a value
 
 
 def _join_options(names: Sequence[str], word: str) -> str:

@@ -23,11 +23,6 @@ from torch_ap.core.columns.tables import Columns
 ALL = "all"  # name of the mean in a table of values
 
 
-_WITHOUT_LABELS = (
-    "baseline", "cluster", "weights", "sampling_weights", "prevalence", "normalization", "report", "per_class",
-    "fail_below", "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous", "id",
-)  # fmt: skip
-
 _WITHOUT_BEST = (
     "bins", "per_class", "per_group", "interval", "normalization", "fail_below", "fail_if_worse", *OTHER_SAMPLES,
 )  # fmt: skip
@@ -113,8 +108,10 @@ def _requested_measures(args: argparse.Namespace, has_classes: bool) -> list[Mea
     )
     for name in ("weights", "sampling_weights", "prevalence"):
         for measure in measures if getattr(args, name) is not None else ():
-            if not (measure.formula.is_average_precision and measure.formula.takes_weights):
-                raise ValueError(f"{option_of(name)} requires ap with --ties grouped: {measure.name} has no weights")
+            if measure.k is not None or not measure.formula.is_average_precision:
+                raise ValueError(f"{option_of(name)} is for ap of all rows, not for {measure.name}")
+            if not measure.formula.takes_weights:
+                raise ValueError(f"{option_of(name)} requires --ties grouped, got {args.ties}")
     return measures
 
 
@@ -146,12 +143,10 @@ def _check_options(args: argparse.Namespace) -> None:
         (args.best or args.bins is not None, ("simultaneous", "first_look"), "with --best or --bins"),
         (args.weights is not None, ("simultaneous", "first_look", "sampling_weights"), "with --weights"),
         (args.first_look is not None, ("simultaneous", "baseline", *OTHER_SAMPLES), "with --first-look"),
-        (args.cluster is not None, OTHER_SAMPLES, "with --cluster"),
         (not grouped, ("per_group", "relevance_level"), "without --group"),
         (grouped, _OF_ONE_RANKING, "with --group"),
         (args.bins is not None or args.exact or args.best, ("chance_test", *LABELS), "with --bins, --exact or --best"),
         (args.judge is not None, LABELS[1:], "with --judge"),
-        (any(getattr(args, x) is not None for x in LABELS), _WITHOUT_LABELS, "with --judge and --false-..."),
         (args.report is not None, ("first_look", *OTHER_SAMPLES), "with --report"),
     ):
         if is_excluded:

@@ -9,7 +9,9 @@ import torch
 
 from torch_ap.cli import table_inputs
 from torch_ap.cli.notes import to_option_names
+from torch_ap.cli.options import option_of
 from torch_ap.cli.progress import Bar
+from torch_ap.cli.table_options import LABELS
 from torch_ap.cli.table_results import MeasureResult, TableReport
 from torch_ap.cli.table_values import evaluate
 from torch_ap.core.base.messages import short_repr
@@ -38,12 +40,13 @@ def imperfect_labels(args: argparse.Namespace) -> TableReport:
     """
     measures, table = table_inputs.prepare(args)
     grouped = args.group is not None
+    option = option_of(next(x for x in LABELS if getattr(args, x) is not None))
     if len(args.preds) > 1 or (not grouped and [x.name for x in measures] != ["ap"]):
-        raise ValueError("--judge and --false-... are for ap of one ranking, with one column as --preds")
+        raise ValueError(f"{option} is for ap of one ranking, with one column as --preds")
     with Bar(args.file) as bar:
         columns = table.read(bar)
     if columns.preds.ndim > 1:
-        raise ValueError("--judge and --false-... are for ap of one ranking, not for lists of scores")
+        raise ValueError(f"{option} is for ap of one ranking, not for lists of scores")
     level, human = args.confidence_level, int((columns.target >= 0).sum())
     facts: dict[str, Any] = {} if columns.judge is None else {"human labels": human}
     intervals: dict[str, Interval]

@@ -69,6 +69,10 @@ _BINS = (
 
 OTHER_SAMPLES = ("prevalence", "sampling_weights")  # options of rows that are no plain sample of the population
 LABELS = ("judge", "false_positive_rate", "false_negative_rate")  # options of labels that are not the truth
+_WITHOUT_LABELS = (
+    "baseline", "cluster", "weights", *OTHER_SAMPLES, "normalization", "report", "per_class", "fail_below",
+    "chance_test", "ties", "suspicious_labels", "per_group", "relevance_level", "simultaneous", "first_look", "id",
+)  # fmt: skip
 
 
 class _Files(argparse.Action):
@@ -132,6 +136,7 @@ def add_score(subparsers: Subparsers) -> None:
     others = ("best", "judge", "false_positive_rate", "false_negative_rate")
     parser.resampling(1000, _RESAMPLES, *users, others=others, tests=("chance_test",))
     parser.gates("baseline")
+    parser.exclusive += [(_WITHOUT_LABELS, LABELS), (OTHER_SAMPLES, ("cluster",))]
 
 
 def add_report(subparsers: Subparsers) -> None:
