@@ -1053,10 +1053,25 @@ def test_classes_of_another_sample_have_intervals(option, value, paths, tensors,
         )
     none = f"no interval: the mean over classes has none with {option}; each class has one (--per-class)"
     assert found["reasons"][1] == none
+    assert found["reasons"][0].startswith(f"no chance level: {option} cannot be combined with a chance level")
     gate = score(paths["csv"], *words[:8], "--fail-below", "ap=0.1", status=2).err
     assert "--fail-below map has no interval: the mean over classes has none with" in gate
     interpolated = measures(score(paths["csv"], *BINARY, *words[6:9], "-m", "11-point", "--json"))["11-point"]
     assert f"no interval: interpolated ap has none with {option}" in interpolated["reasons"]
+
+
+def test_messages_have_no_arguments_of_python(paths, score, tmp_path):
+    words = (*BINARY, "--prevalence", "0.01", "--baseline", "other")
+    (reason,) = measures(score(paths["csv"], *words, "--json"))["ap"]["reasons"]
+    assert reason == "no comparison: --prevalence cannot be combined with a comparison"
+    gate = score(paths["csv"], *words, "--fail-if-worse", status=2).err
+    assert gate == "torch-ap: --prevalence cannot be combined with a comparison\n"
+    clustered = score(paths["csv"], *BINARY, "-m", "11-point", "--cluster", "query", "--interval", "--json")
+    reason = measures(clustered)["11-point"]["reasons"][-1]
+    assert reason == "no interval: interpolated ap cannot be combined with an interval with --cluster"
+    hard = tmp_path / "hard.csv"
+    hard.write_text("score,label\n" + "1,1\n0,1\n0,0\n1,0\n" * 500)
+    assert score(hard, *BINARY).err.endswith("pass scores (probabilities or logits) instead of class predictions.\n")
 
 
 def test_another_prevalence_and_sampling_weights(paths, score, tensors):

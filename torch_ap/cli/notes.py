@@ -20,6 +20,7 @@ _STANDARD_INPUT = "standard input"
 _MAX_PATH = 200  # characters; all other values in messages are cut to 80
 _WORDS = {"interpolation": "interpolated ap", "top_k": "k"}  # for commands without these options
 _OPTIONS = {"groups": "cluster"}  # options with other names than their arguments
+_OF_PYTHON = " `validate_args=False` turns this check off."  # no command has this argument
 
 
 def emit(lines: Iterable[str]) -> None:
@@ -80,7 +81,10 @@ def to_option_names(message: str, options: Collection[str]) -> str:
             return match[0] if value else _WORDS.get(name, match[0])
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
 
-    message = re.sub(r"`(\w+)(?:='([\w-]+)')?`", option, message)
+    message = re.sub(r"`(\w+)(?:='([\w-]+)')?`", option, message.replace(_OF_PYTHON, ""))
+    message = re.sub(
+        r"^([^`]+?) must be None (?:for|with) (.+?)(?:, got [^;]*)?(?=;|$)", r"\1 cannot be combined with \2", message
+    )
     return re.sub(r"^(--\S+ must be )None or a list of ", r"\1", message)  # an option is never None
 
 
