@@ -17,6 +17,7 @@ import torch
 
 import torch_ap
 from tests.support.each import each
+from torch_ap.inference import average_precision_interval
 from torch_ap.retrieval import IndexEncoder, RetrievalMAP, rankings
 
 
@@ -154,3 +155,17 @@ PREDS, TARGET = torch.tensor([0.3, 0.2]), torch.tensor([1, 0])
 def test_errors_of_other_types_name_an_alternative(given, message):
     with pytest.raises(TypeError, match=message):
         torch_ap.RetrievalMAP().update(*given)
+
+
+@pytest.mark.parametrize("name", ["groups", "sample_ids"])
+@pytest.mark.parametrize("form", [np.array, lambda x: np.array(x, object), pd.Series, list])
+def test_errors_of_names_as_ids_name_the_encoder(form, name):
+    names = form(["patient 7", "patient 8"])
+    for error in (
+        lambda: torch_ap.BinaryAveragePrecision().update(PREDS, TARGET, **{name: names}),
+        lambda: average_precision_interval(PREDS, TARGET, groups=names),
+    ):
+        with pytest.raises(TypeError, match=r"^`(groups|sample_ids)(\[0\])?` .*`torch_ap\.IndexEncoder"):
+            error()
+    encoded = torch_ap.IndexEncoder()(names)
+    torch_ap.BinaryAveragePrecision().update(PREDS, TARGET, **{name: encoded})

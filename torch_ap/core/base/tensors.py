@@ -21,6 +21,7 @@ from torch_ap.core.base.messages import Plain, raise_invalid, short_repr
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 SCORES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, *INTEGERS)
+_IDS = ("indexes", "groups", "sample_ids")  # arguments with integers for names
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch neither compares nor sorts these
 
 
@@ -33,7 +34,7 @@ def tensor(name: str, value: Any, *, hint: str = " (see `torch.as_tensor`)") -> 
 
 
 def _conversion_hint(name: str, value: Any) -> str:
-    """Return the code that converts a value to a tensor; ids of queries that are names need an encoder."""
+    """Return the code that converts a value to a tensor; ids that are names need an encoder."""
     column = hasattr(value, "to_numpy")
     if not column and not isinstance(value, list | tuple | np.ndarray):
         return ""
@@ -45,7 +46,7 @@ def _conversion_hint(name: str, value: Any) -> str:
     except ValueError:  # ragged lists
         return ""
     if array.dtype.kind not in "biuf":
-        return f"; write `torch_ap.IndexEncoder()({name})`" if name == "indexes" else ""
+        return f"; write `torch_ap.IndexEncoder()({name})`" if name in _IDS else ""
     if isinstance(value, list | tuple):
         return f"; write `torch.tensor({name})`"
     return f"; write `torch.from_numpy({name}{'.to_numpy()' if column else ''})`"
