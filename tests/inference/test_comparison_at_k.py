@@ -141,6 +141,19 @@ def test_equal_rankings_have_p_1():
     assert "p = 1 by definition" in found.reason
 
 
+@each("groups", [None, torch.arange(300) // 5, torch.zeros(300, dtype=torch.int64)])
+@each("method", [None, "permutation"])
+@each("measure", ["precision", "recall"])
+def test_all_items_have_equal_precision_and_recall(groups, method, measure):
+    a, b, target = pair()
+    method = method if groups is None else None
+    found = compare_rankings_at_k(a, b, target, 300, measure=measure, method=method, groups=groups, n_resamples=50)
+    value = 1 if measure == "recall" else float(target.double().mean())
+    assert (float(found.value_a), float(found.value_b)) == pytest.approx((value, value))
+    assert [float(x) for x in (found.difference, found.low, found.high, found.standard_error)] == [0, 0, 0, 0]
+    assert (float(found.p_value), found.reason) == (1, f"all items are retrieved: {measure} is equal by definition")
+
+
 def test_systems_of_equal_value_have_an_interval_and_p_1():
     target = torch.tensor([1] * 20 + [0] * 20)
     a = torch.arange(40, 0, -1.0)

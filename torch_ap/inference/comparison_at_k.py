@@ -109,9 +109,9 @@ def compare_rankings_at_k(
 
     Returns:
         :class:`torch_ap.inference.Comparison`; its standard error is that of the draws. NaN without hits; p = 1 and
-        ends of 0 if the systems rank the items in the same way. Equal values without a spread of items in groups are
-        treated as by :func:`torch_ap.inference.compare_rankings`. For AP@k with fewer than 10 hits in the top k of a
-        system, it warns, and ``reason`` is set.
+        ends of 0 if the systems rank the items in the same way, and for precision and recall with k = N. Equal values
+        without a spread of items in groups are treated as by :func:`torch_ap.inference.compare_rankings`. For AP@k with
+        fewer than 10 hits in the top k of a system, it warns, and ``reason`` is set.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -198,6 +198,9 @@ def compare_pair_at_k(pair: RankedPair, options: TopSettings) -> Comparison:
         return Comparison.from_numbers(*[math.nan] * 7, **options.fields, reason="no hits: everything is NaN")
     share = options.k / len(pair.relevant)
     first, second = (float(options.values(curve, share)) for curve in pair.curves)
+    if options.k == len(pair.relevant) and options.measure != "average_precision":
+        reason = f"all items are retrieved: {options.measure} is equal by definition"
+        return Comparison.from_numbers(first, second, 0.0, 0.0, 0.0, 0.0, 1.0, **options.fields, reason=reason)
     if pair.groups is not None:
         return _compare_in_groups((first, second), pair, Groups.from_ids(pair.groups).pooled(), options)
     items = SharedItems.from_items(pair.curves, pair.scores, pair.relevant, options.k)
@@ -229,8 +232,6 @@ def _compare_in_groups(
     error = both.standard_error()
     comparison = comparison_from_error(*values, error, df=both.df, reason=both.reason, **options.fields)
     if comparison.p_value.isnan() or comparison.standard_error == 0:
-        if k == len(relevant) and options.measure != "average_precision":  # equal for all rankings
-            return comparison
         return resolve_equal_values(comparison, pair.is_alike, partial(_intervals_in_groups, values, pair, options))
     if min(values) > 0:  # a value of 0 has no logit
         low, high, p = logit_test(values, both, options.confidence_level)
