@@ -505,16 +505,6 @@ NO_SUMMARY = {
         ),
         r"`interpolation` must not be 'trapezoid' for an interval": ("binary_trapezoid",),
         "`num_relevant` cannot be combined with a chance level, comparison or interval": ("binary_num_relevant",),
-        r"`weights` cannot be combined with a chance level, comparison or interval": (
-            *("binary_weighted", "binary_weighted_101_point", "binary_weighted_thresholds"),
-            *("multiclass_items_weighted", "multilabel_items_weighted"),
-            *("multilabel_scores_weighted", "multilabel_micro_scores_weighted"),
-            *(
-                "binary_weighted_adaptive",
-                "binary_weighted_learnt",
-                "multilabel_scores_weighted_thresholds",
-            ),
-        ),
         r"`thresholds` and `bins` must be None for the interval of an average": (
             *("multilabel_micro_5_thresholds", "multiclass_64_bins"),
         ),

@@ -98,6 +98,36 @@ def test_interpolated_ap_has_a_summary_by_bootstrap():
     assert set(metric.summary(method="bootstrap-logit", n_resamples=20)) == KEYS - {"ap_chance"}
 
 
+@each(
+    "metric, further, message",
+    [
+        (BinaryAveragePrecision(prevalence=0.02), "groups", "`groups` cannot be combined with `prevalence`"),
+        (BinaryAveragePrecision(), "weights", "`weights` cannot be combined with"),
+        (BinaryAveragePrecision(thresholds=9), "weights", "`weights` cannot be combined with"),
+        (BinaryAveragePrecision(bins="adaptive"), "weights", "`weights` cannot be combined with"),
+        (MulticlassAveragePrecision(4, "none"), "weights", "`weights` cannot be combined with"),
+        (MulticlassAveragePrecision(4, "macro"), "weights", "`weights` cannot be combined with"),
+    ],
+)
+def test_a_summary_without_an_interval_has_the_value(metric, further, message):
+    preds, target = data()
+    classes = isinstance(metric, MulticlassAveragePrecision)
+    preds, target = (preds, target) if classes else (preds[:, 0].sigmoid(), (target == 0).long())
+    column = {"groups": torch.arange(len(target)) // 3, "weights": torch.rand(len(target)) + 0.5}[further]
+    metric.update(preds, target, **{further: column})
+    values, found = metric.compute(), metric.summary()
+    names = [""] if values.ndim == 0 else [f"_{k}" for k in range(4)]
+    assert list(found) == [f"ap{name}{end}" for name in names for end in ("", "_low", "_high")]
+    assert torch.equal(torch.stack([found[f"ap{name}"] for name in names]), values.reshape(-1))
+    assert all(x.dtype == values.dtype for x in found.values())
+    assert all(found[f"ap{name}_{end}"].isnan() for name in names for end in ("low", "high"))
+    with pytest.raises(ValueError, match=message):
+        metric.confidence_interval()
+    for invalid in ({"confidence_level": 2}, {"method": "bayes"}):
+        with pytest.raises(ValueError, match=f"`{next(iter(invalid))}`"):
+            metric.summary(**invalid)
+
+
 def test_a_summary_per_class_has_its_names():
     preds, target = data()
     metric, names = fed(MulticlassAveragePrecision(4, None), preds, target), ["cat", "dog", "cow", "elk"]
@@ -394,7 +424,7 @@ def test_unsupported_requests_raise_by_name():
     assert binary(ties="expected").confidence_interval().low == binary().confidence_interval().low
     weighted = BinaryAveragePrecision()
     weighted.update(preds[:, 0], labels, torch.ones(300))
-    for call in (weighted.chance_level, weighted.confidence_interval, weighted.summary):
+    for call in (weighted.chance_level, weighted.confidence_interval):
         with pytest.raises(ValueError, match="`weights`"):
             call()
     each = fed(MulticlassAveragePrecision(4, None), preds, target)

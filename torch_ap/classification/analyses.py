@@ -76,6 +76,10 @@ class ItemAnalyses:
         settings, curve, batch, scores = self._ranked_items()
         return ItemSample(self._dtype_of_result(scores), settings, curve, batch, self._all_bins, **options)
 
+    def _sample_of_value(self) -> ItemSample:
+        """Return the items as a sample for their value, also with weights that have no interval."""
+        return self._sample(value_only=True)
+
 
 class EvaluatedItems(Evaluation, ItemAnalyses):
     """Items of one call, validated and ranked once, with values in float64.

@@ -19,6 +19,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference.average_precision import (
+    METHODS,
     interval_method,
     interval_of_curve,
     is_mean,
@@ -60,6 +61,7 @@ class ItemSample(Sample):
         sampling_weights: whether the weights of the items are reciprocals of their sampling probabilities.
         simultaneous: whether the intervals of classes contain all values at once.
         first_look: number of items at the first of several looks, at all of which the interval holds; None for one.
+        value_only: whether the items can have weights for which only the value is defined.
     """
 
     settings: APSettings
@@ -70,6 +72,7 @@ class ItemSample(Sample):
     sampling_weights: bool = False
     simultaneous: bool = False
     first_look: int | None = None
+    value_only: bool = False
 
     def __post_init__(self) -> None:
         checks.boolean("sampling_weights", self.sampling_weights)
@@ -78,9 +81,8 @@ class ItemSample(Sample):
                 "`num_relevant` cannot be combined with a chance level, comparison or interval, whose formulas need "
                 "scores of all positives"
             )
-        has_weights = self.batch is not None and self.batch.weights is not None
         if self.sampling_weights:
-            if not has_weights:
+            if self.batch is None or self.batch.weights is None:
                 raise ValueError(
                     "`sampling_weights` requires items with `weights`, and `thresholds` and `bins` must be None"
                 )
@@ -88,11 +90,15 @@ class ItemSample(Sample):
             assert self.batch is not None
             assert self.batch.weights is not None
             tensors.SAMPLING_WEIGHTS.check(self.batch.weights)
-        elif self.curve.weighted or has_weights:
+        elif self._has_weights and not self.value_only:
             raise ValueError(
                 "`weights` cannot be combined with a chance level, comparison or interval, whose formulas count items; "
                 "only an interval with `sampling_weights` accepts them"
             )
+
+    @property
+    def _has_weights(self) -> bool:
+        return self.curve.weighted or (self.batch is not None and self.batch.weights is not None)
 
     @property
     def unit_ids(self) -> Tensor | None:
@@ -106,7 +112,8 @@ class ItemSample(Sample):
     @property
     def has_chance_level(self) -> bool:
         """Whether E(AP) has a closed form."""
-        return self.settings.convention.has_chance_level and self.settings.prevalence is None
+        is_plain = self.settings.prevalence is None and not self._has_weights
+        return is_plain and self.settings.convention.has_chance_level
 
     def interval(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval of each ranking or of the average.
@@ -174,9 +181,16 @@ class ItemSample(Sample):
     def interval_of_value(self, confidence_level: float, method: str | None, resampling: Resampling) -> Interval:
         """Return the interval, with the value of ``compute()`` as its estimate.
 
-        The ends of a ranking whose ties have no interval are NaN, so that a logger does not stop at equal scores.
+        The ends of a ranking whose ties have no interval are NaN, so that a logger does not stop at equal scores. With
+        ``value_only``, so are the ends for weights, and for groups at another prevalence.
         """
         settings = self.settings
+        if self.value_only and (reason := self._missing_interval):
+            level = checks.open_fraction("confidence_level", confidence_level)
+            checks.one_of("method", method, (*METHODS, None))
+            value = segments.as_float64(settings.value(self.curve, self.dtype))
+            nan = torch.full_like(value, torch.nan)
+            return Interval(value, nan, nan, nan, level, method or "", reason=reason)
         if settings.mixed:
             return self.interval(confidence_level, method, resampling)
         value = settings.value(self.curve, self.dtype, warn=not is_mean(settings))  # the interval of a mean warns
@@ -188,6 +202,14 @@ class ItemSample(Sample):
         interval = replace(self, settings=grouped).interval(confidence_level, method, resampling)
         low, high = (torch.where(tied.reshape(x.shape), torch.nan, x) for x in (interval.low, interval.high))
         return replace(interval, estimate=value, low=low, high=high)
+
+    @property
+    def _missing_interval(self) -> str:
+        """The reason why the items have no interval, apart from their scores and targets; "" if they have one."""
+        if self._has_weights:
+            return "items with `weights` have no interval"
+        has_groups = self.batch is not None and self.batch.groups is not None
+        return "`groups` with `prevalence` have no interval" if has_groups and self.settings.prevalence else ""
 
     def chance_level(self, resampling: Resampling) -> Tensor:  # noqa: ARG002 - it has a closed form
         """Return E(AP) of each ranking, averaged like the metric."""

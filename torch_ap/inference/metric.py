@@ -300,7 +300,8 @@ def summary(
         that is corrected for a bias adds "_bias". "_chance" is absent if there is no chance level. With
         ``average="none"`` each class has its names: "ap_0", "ap_0_low" and so on; with a list as ``top_k`` each k:
         "map_5", "map_5_low". The ends are NaN if no interval exists, for example for a ranking with tied scores that
-        ``ties`` does not group. A doubtful interval, such as of few groups, raises no warning here: ``reason`` of
+        ``ties`` does not group, for items with ``weights``, and for ``groups`` with ``prevalence``. A doubtful
+        interval, such as of few groups, raises no warning here: ``reason`` of
         :meth:`confidence_interval` has the cause.
 
     Raises:
@@ -322,7 +323,7 @@ def summary(
     if prefix == "":
         raise_invalid("prefix", "must not be empty, because it is the name of the value", prefix)
     with self._all_ranks():
-        sample = self._sample()
+        sample = self._sample_of_value()
         with without_reasons():
             interval = sample.interval_of_value(confidence_level, method, resampling)
         columns = {"": interval.estimate, "_low": interval.low, "_high": interval.high}

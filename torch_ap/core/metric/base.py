@@ -207,6 +207,10 @@ class RankingMetric(Metric):
         """
         raise NotImplementedError
 
+    def _sample_of_value(self) -> Any:
+        """Return the sample for the value with its interval, if the samples have one."""
+        return self._sample()
+
     def _settings_of_value(self) -> Mapping[str, Any]:
         """Return the settings, by argument name, that must be equal to compare the values of two metrics."""
         raise NotImplementedError
