@@ -12,6 +12,7 @@ from torch_ap import (
     MulticlassAveragePrecision,
     MultilabelAveragePrecision,
     functional,
+    inference,
 )
 from torch_ap.cli import main
 from torch_ap.core.items import inputs
@@ -48,6 +49,16 @@ def silent(work, *args, **settings):
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", "[^.]*two (distinct|of)")
         return work(*args, **settings)
+
+
+def test_functions_of_inference_do_not_warn():
+    preds, target = scores_and_target()
+    hard = thresholded(preds, "binary")
+    with pytest.warns(UserWarning, match=WARNING):
+        functional.binary_average_precision(hard, target)
+    assert silent(inference.average_precision_interval, hard, target).estimate < 1
+    assert silent(inference.compare_rankings, hard, hard, target).difference == 0
+    assert silent(inference.best_of, torch.stack([hard, hard.roll(1)]), target).best == 0
 
 
 @pytest.mark.parametrize("bins", [None, 1000, "half", "adaptive"])
