@@ -18,7 +18,7 @@ from tests.support.each import each
 from tests.support.every_metric import FUNCTIONS, INFERENCE, METRICS
 from tests.support.paths import ROOT
 from tests.support.tolerances import REORDERED
-from torch_ap import curves, detection, functional, inference, retrieval
+from torch_ap import curves, detection, functional, inference, plot, retrieval
 from torch_ap.cli import main
 from torch_ap.core.base.options import DetectionConvention, TopK, TopKs
 from torch_ap.core.metric.base import RankingMetric
@@ -492,6 +492,38 @@ def test_methods_of_curves_equal_the_page():
         found |= {name: ["self", *([] if takes == "-" else takes)] for name in names}
     own = {name: f for name, f in vars(curves.Curve).items() if inspect.isfunction(f) and name[0] != "_"}
     assert found == {name: list(parameters(f)) for name, f in own.items()}
+
+
+@pytest.mark.parametrize("head", ["| function | writes |", "| function | gives | takes, by keyword |"])
+def test_functions_of_pages_and_runs_equal_the_page(head):
+    ((name,), _, takes), *others = table(head)
+    assert not others
+    found = [x.name for x in parameters(getattr(torch_ap, name)).values() if x.kind is x.KEYWORD_ONLY]
+    assert takes == found
+
+
+def test_pictures_equal_the_page():
+    for (name,), _, takes in table("| picture | of |"):
+        _, ax, *found = parameters(getattr(plot, name))
+        assert (ax, found) == ("ax", [] if takes == "-" else takes)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        torch_ap.BinaryAveragePrecision.noisy_interval,
+        torch_ap.RetrievalMAP.prediction_powered_interval,
+        torch_ap.MeanAveragePrecision.per_slice,
+        torch_ap.BinaryAveragePrecision.suspicious_labels,
+    ],
+)
+def test_calls_in_the_text_are_those_of_the_signature(method):
+    (text,) = re.findall(rf"`({method.__name__}\(.+?\))`", PAGE)
+    _, *found = parameters(method).values()
+    required = [x for x in found if x.default is x.empty]
+    assert all(x.kind is x.POSITIONAL_OR_KEYWORD for x in required)
+    arguments = [x.name if x in required else f"{x.name}={x.default!r}" for x in found]
+    assert text == f"{method.__name__}({', '.join(arguments)})"
 
 
 # metrics without a summary, by the argument that the message names

@@ -1,9 +1,11 @@
 """The commands as programs: imports, missing readers of their output, and messages about unusual files."""
 
+import argparse
 import gzip
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ import torch
 
 import torch_ap
 from benchmarks import start
+from tests.support.paths import ROOT
 from tests.support.tolerances import REORDERED
 from torch_ap.cli import main
 from torch_ap.cli.file_notes import low_value_causes
@@ -775,12 +778,32 @@ def test_runs_of_one_tag_are_distinguished_by_the_ends_of_their_paths(tmp_path, 
         assert capsys.readouterr().out.splitlines()[0].split()[2:] == head
 
 
-def test_every_option_has_its_help():
+def parsers():
+    """Return the parser of each command by its name."""
     subparsers = Parser().add_subparsers()
     for add in main._ADD:
         add(subparsers)
-    for parser in subparsers.choices.values():
+    return subparsers.choices
+
+
+def test_every_option_has_its_help():
+    for parser in parsers().values():
         assert all(action.help for action in parser._actions)
+
+
+def test_options_of_several_commands_equal_the_page():
+    text = (ROOT / "docs" / "command.md").read_text().split("Options of several commands:\n\n")[1].split("\n\n")[0]
+    head, _, *rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in text.splitlines()]
+    words = {
+        name: {word for x in parser._actions for word in x.option_strings if x.help != argparse.SUPPRESS}
+        for name, parser in parsers().items()
+    }
+    assert len(rows) > 10
+    for cells in rows:  # the options are at the beginning of a cell
+        named = [set(re.findall("--[a-z-]+", re.match("(`[^`]+`(, )?)*", cell)[0])) for cell in cells]
+        for commands, options in zip(head, named, strict=True):
+            for command in re.findall("`(.+?)`", commands):
+                assert options == set.union(*named) & words[command], (command, cells)
 
 
 @pytest.mark.parametrize("given", [("nosuch", "found"), ("text", "nosuch"), ("xml", "nosuch")])

@@ -48,7 +48,7 @@ class ChanceTest(Result):
         lift: AP / E(AP).
         corrected: (AP - E) / (1 - E): 0 for chance, 1 for a perfect ranking.
         method: method of the p-value, "exact", "permutation", "lognormal" or "jackknife"; "exact" if p follows from the
-            definition; over queries "permutation" or "gamma".
+            definition; over queries "permutation" or "gamma", and "t" over groups of queries.
         reason: why numbers are NaN, p is 1 by definition, or p is the smallest possible; "" otherwise.
     """
 
