@@ -76,7 +76,7 @@ def small_files(tmp_path, monkeypatch):
 
 
 SLOW = ("torchmetrics", "scipy", "matplotlib", "pyarrow", "pandas")
-MOST_MODULES = 250  # beyond the modules of `import torch`: of this package and the standard library
+MOST_MODULES = 255  # beyond the modules of `import torch`: of this package and the standard library
 
 
 @pytest.mark.usefixtures("small_files")
