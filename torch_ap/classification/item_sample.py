@@ -19,6 +19,7 @@ from torch_ap.core.ranking.hit_curve import HitCurve
 from torch_ap.inference import groups as grouped
 from torch_ap.inference import influence
 from torch_ap.inference.average_precision import (
+    BOOTSTRAPS,
     METHODS,
     interval_method,
     interval_of_curve,
@@ -198,9 +199,15 @@ class ItemSample(Sample):
         has_interval = settings.convention.ties == "grouped" or not bool(tied.any())
         if has_interval or settings.averages:
             return replace(self.interval(confidence_level, method, resampling), estimate=value)
-        grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
-        interval = replace(self, settings=grouped).interval(confidence_level, method, resampling)
-        low, high = (torch.where(tied.reshape(x.shape), torch.nan, x) for x in (interval.low, interval.high))
+        if method in BOOTSTRAPS and not bool(tied.all()):  # resamples have copies, which the rule orders
+            untied = hit_curve.join([x for x, flag in zip(hit_curve.split(self.curve), tied, strict=True) if not flag])
+            interval = replace(self, curve=untied).interval(confidence_level, method, resampling)
+            low, high = (segments.as_float64(torch.full_like(value, torch.nan)) for _ in range(2))
+            low[~tied], high[~tied] = interval.low, interval.high
+        else:
+            grouped = replace(settings, convention=replace(settings.convention, ties="grouped"))
+            interval = replace(self, settings=grouped).interval(confidence_level, method, resampling)
+            low, high = (torch.where(tied.reshape(x.shape), torch.nan, x) for x in (interval.low, interval.high))
         return replace(interval, estimate=value, low=low, high=high)
 
     @property
