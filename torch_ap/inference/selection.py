@@ -16,7 +16,6 @@ from torch_ap.core.base import checks, tensors
 from torch_ap.core.base.messages import Plain, distinct_reasons, raise_invalid, short_repr
 from torch_ap.core.base.options import Design, allowed_values
 from torch_ap.core.items.inputs import ClassificationInputs
-from torch_ap.core.metric.base import RankingMetric
 from torch_ap.core.metric.evaluation import Evaluation
 from torch_ap.core.metric.samples import SampleIds
 from torch_ap.core.ranking import builders
@@ -490,6 +489,7 @@ def best_of_metrics(
         >>> found.names[found.best], round(float(found.optimism), 3)
         ('large', 0.0)
     """
+    from torch_ap.core.metric.base import RankingMetric  # imports torchmetrics, which functions of tensors do not need
     from torch_ap.inference.metric import check_comparable
 
     if not isinstance(metrics, Iterable):
