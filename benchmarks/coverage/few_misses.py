@@ -48,8 +48,9 @@ def few(
         own = curve_interval(curve, Convention(ties="grouped"), InferenceSettings(LEVELS[0], method, design, how))
         special = own.low.isnan() | ((own.estimate == 1) & (own.standard_error == 0))
         for level in LEVELS:
-            # the ends of an AP of 1 do not depend on the method
-            ends = curve_interval(curve, Convention(ties="grouped"), InferenceSettings(level, _QUICK[0], design))
+            # the ends of an AP of 1 do not depend on the resamples
+            quick = InferenceSettings(level, method if method in _QUICK else _QUICK[0], design)
+            ends = curve_interval(curve, Convention(ties="grouped"), quick)
             for name in _DEGREES:
                 quantile = student_quantile(level, least[name].double() - 1)
                 low, high = record.logit(own.estimate, own.standard_error, quantile)
