@@ -26,7 +26,7 @@ def scenes(count, seed=0):
     for truth in target:
         many = len(truth["labels"])
         truth["group_of"] = truth.pop("iscrowd")
-        truth["difficult"] = torch.from_numpy((r.random(many) < 0.1).astype(np.int64))
+        truth["difficult"] = torch.from_numpy((r.random(many) < 0.2).astype(np.int64))
         truth["boxes"][:, 2:] *= torch.where(truth["group_of"] == 1, 3, 1)[:, None]
         if r.random() < 0.5:
             truth["positive_labels"] = torch.from_numpy(r.integers(0, 3, 1))
@@ -46,7 +46,10 @@ def overlaps(one, two):
 
 
 def labelled(boxes, scores, order, truth, hard, group, threshold, weight):
-    """Return the scores and labels of one image and class, and of its groups, as in TensorFlow's program."""
+    """Return the scores and labels of one image and class, and of its groups.
+
+    As TensorFlow's program, but the first detection of a difficult group is ignored.
+    """
     inter, area, of_truth = overlaps(boxes, truth)
     iou = inter / np.maximum(area[:, None] + of_truth - inter, 1e-300)
     share = inter / np.maximum(area[:, None], 1e-300)
@@ -66,7 +69,7 @@ def labelled(boxes, scores, order, truth, hard, group, threshold, weight):
             ignored.add(d)
             best.setdefault(g, d)
     out = [(scores[d], d, right.get(d, False)) for d in order if d not in ignored]
-    return out + ([(scores[d], d, True) for d in best.values()] if weight else [])
+    return out + ([(scores[d], d, True) for g, d in best.items() if not hard[g]] if weight else [])
 
 
 def area_under_envelope(flags, total):
@@ -99,7 +102,7 @@ def open_images(preds, target, threshold, weight, tree, expand):
             scores = p["scores"].numpy()[d]
             order = np.argsort(-scores, kind="stable")
             boxes, true = p["boxes"].numpy()[d], t["boxes"].numpy()[g]
-            totals[label] = totals.get(label, 0) + np.where(group, weight, ~hard).sum()
+            totals[label] = totals.get(label, 0) + np.where(group, weight, 1)[~hard].sum()
             listed = labelled(boxes, scores, order.tolist(), true, hard, group, threshold, weight)
             entries.setdefault(label, []).extend((-score, image, place, flag) for score, place, flag in listed)
     out = {}
@@ -125,6 +128,25 @@ def test_two_thousand_scenes_equal_open_images_rules(group_of, tree, expand):
     expected = open_images(preds, target, 0.5, int(group_of == "count"), tree, expand)
     assert found["map_per_class"].tolist() == pytest.approx(expected, abs=REORDERED, nan_ok=True)
     assert 0.01 < found["map"] < 1
+    assert sum(int((t["group_of"] & t["difficult"]).sum()) for t in target) > 20
+
+
+@pytest.mark.parametrize("group_of", ["count", "ignore"])
+def test_a_difficult_group_and_its_detections_are_ignored(group_of):
+    single, label = [50.0, 50, 60, 60], torch.zeros(3, dtype=torch.int64)
+    pred = {
+        "boxes": torch.tensor([[2.0, 2, 8, 8], [9, 9, 15, 15], single]),
+        "scores": torch.tensor([0.9, 0.85, 0.8]),
+        "labels": label,
+    }
+    flags = torch.tensor([1, 0])
+    truth = {"boxes": torch.tensor([[0.0, 0, 20, 20], single]), "labels": label[:2]}
+    metric = OpenImagesMeanAveragePrecision(group_of=group_of, diagnose=False)
+    metric.update([pred], [truth | {"group_of": flags, "difficult": flags}])
+    counted = metric.per_class()
+    assert [int(counted[key]) for key in ("ground_truths", "tp", "fp")] == [1, 1, 0]
+    assert metric.detections_table()["kind"].tolist() == [6, 6, 0]
+    assert metric.compute()["map"] == 1
 
 
 def test_a_metric_of_several_thresholds_is_each_alone():

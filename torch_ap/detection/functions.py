@@ -389,10 +389,10 @@ def open_images_mean_average_precision(
         preds: a list with one dict per image: ``boxes`` (D, 4), ``scores`` (D,), ``labels`` (D,) integers; ``masks``
             for ``iou_type="segm"``.
         target: ``boxes`` (G, 4), ``labels`` (G,); optional ``group_of`` (G,) 0 or 1, boxes around groups of objects,
-            and ``difficult`` (G,), objects that do not count. ``positive_labels`` and ``negative_labels``, 1-D
-            integers, are classes verified as present in the image or as absent. In an image with either of them, only
-            detections of these classes and of the classes of the ground truths count. Classes of ground truths and
-            their ancestors must not be in ``negative_labels``.
+            and ``difficult`` (G,), objects and groups that do not count. ``positive_labels`` and ``negative_labels``,
+            1-D integers, are classes verified as present in the image or as absent. In an image with either of them,
+            only detections of these classes and of the classes of the ground truths count. Classes of ground truths
+            and their ancestors must not be in ``negative_labels``.
         box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target`` is an error, except with
             ``validate_args=False``.
         iou_thresholds: a number in [0, 1], or several.
@@ -414,7 +414,8 @@ def open_images_mean_average_precision(
         ValueError: for an invalid argument, with image and key.
 
     Equals ``OpenImagesDetectionChallengeEvaluator`` of TensorFlow's object detection API after
-    ``oid_hierarchical_labels_expansion.py``, whose order of equal scores is not defined; with ``group_of="ignore"``
+    ``oid_hierarchical_labels_expansion.py``, with two differences: its order of equal scores is not defined, and it
+    counts the first detection of a difficult group as a true positive. With ``group_of="ignore"`` equals
     ``OpenImagesDetectionEvaluator``.
 
     Source: Kuznetsova et al. (2020), The Open Images Dataset V4; TensorFlow's ``per_image_evaluation.py``.

@@ -1,8 +1,8 @@
 """Open Images' matching: VOC's rule with boxes around groups of objects.
 
 A detection without a match to a single object is compared with the boxes around groups: the share of its area inside
-the box must pass the threshold. The first such detection is a true positive if groups are counted; the other detections
-in the box are ignored.
+the box must pass the threshold. The first such detection is a true positive if groups are counted and the group is not
+difficult; the other detections in the box are ignored.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class OpenImagesSettings(VocSettings):
     """Settings of Open Images' mean average precision.
 
     Attributes:
-        group_of: "count" if a box around a group is one ground truth, "ignore" if it is ignored.
+        group_of: "count" if a box around a group is one ground truth unless it is difficult, "ignore" if it is ignored.
         hierarchy: the parents of labels.
         expand_preds: whether detections are copied to the ancestors of their classes.
     """
@@ -64,7 +64,7 @@ class OpenImagesSettings(VocSettings):
         criteria = self.criteria(rows.device)
         singles, grouped = (pairs.select(flags[pairs.truth]) for flags in (~group, group))
         single_matches = self._match_singles(singles, criteria.thresholds, hard)
-        group_matches = self._match_groups(grouped, criteria.thresholds, single_matches, len(rows))
+        group_matches = self._match_groups(grouped, criteria.thresholds, hard, single_matches, len(rows))
         columns_of_both = (torch.cat(x, -1) for x in zip(single_matches, group_matches, strict=True))
         detection, truth, iou, matched, true_positive = columns_of_both
         return ordered_matches(
@@ -74,7 +74,7 @@ class OpenImagesSettings(VocSettings):
             criteria,
             Pairs(detection, truth, iou),
             (criteria.pack(matched), criteria.pack(true_positive)),
-            valid=torch.where(group, self.group_of == "count", ~hard),
+            valid=~hard if self.group_of == "count" else ~(hard | group),
             inside=self._has_size(columns)[ranked.rows],
         )
 
@@ -95,7 +95,7 @@ class OpenImagesSettings(VocSettings):
         return *best, matched, matched & ~hard[best.truth]
 
     def _match_groups(
-        self, pairs: Pairs, thresholds: Tensor, single_matches: tuple[Tensor, ...], count: int
+        self, pairs: Pairs, thresholds: Tensor, hard: Tensor, single_matches: tuple[Tensor, ...], count: int
     ) -> tuple[Tensor, ...]:
         """Match detections to boxes around groups, except the detections with a match to a single object."""
         taken = torch.zeros((len(thresholds), count), dtype=torch.bool, device=thresholds.device)
@@ -104,7 +104,7 @@ class OpenImagesSettings(VocSettings):
         matched = (state >= 0) & ~taken[:, best.detection]
         if self.group_of != "count":
             return *best, matched, torch.zeros_like(matched)
-        return *best, matched, assignment.first_of_truths(matched, best.truth)
+        return *best, matched, assignment.first_of_truths(matched, best.truth) & ~hard[best.truth]
 
 
 @with_keywords_of(voc_settings_of)
