@@ -418,6 +418,7 @@ def test_unknown_entries_are_named_in_warnings():
     [
         ({"score": 0.5, "bbox": [1, 2, 3]}, r"results\[1\]: must have a valid shape"),
         ({"score": 0.5, "bbox": [1, 2, 3, float("inf")]}, r"results\[1\]: 'bbox'"),
+        ({"score": 0.5, "bbox": [1, 2, 3, -1e160]}, r"results\[1\]: 'bbox' must contain numbers at most 1e150"),
         ({"bbox": [1, 2, 3, 4]}, r"results\[1\]: must have the key 'score'"),
     ],
 )
@@ -426,7 +427,9 @@ def test_invalid_results_are_named(entry, message):
         COCOeval(*own_data(TRUTH, [BOX | {"score": 0.5}, BOX | entry]), "bbox").evaluate()
 
 
-@pytest.mark.parametrize("box", ["1234", ["1", "2", "3", "4"], [1, 2, 3], [1, 2, 3, None], [[1], 2, 3, 4]])
+@pytest.mark.parametrize(
+    "box", ["1234", ["1", "2", "3", "4"], [1, 2, 3], [1, 2, 3, None], [[1], 2, 3, 4], [1, 2, 1e160, 4]]
+)
 def test_invalid_boxes_of_ground_truths(box):
     truth = TRUTH | {"annotations": [*TRUTH["annotations"], TRUTH["annotations"][0] | {"id": 2, "bbox": box}]}
     evaluation = COCOeval(*own_data(truth, [BOX | {"score": 0.5}]), "bbox")

@@ -11,7 +11,7 @@ from tests.support.each import each
 from tests.support.oracles_detection import joined, packed, pycocotools_eval, random_scene, to_voc, voc_ap
 from tests.support.tolerances import FEW_TERMS, LAST_BITS, SINGLE
 from torch_ap.core.base.tensors import INTEGERS, UNSIGNED
-from torch_ap.detection import MeanAveragePrecision, VOCMeanAveragePrecision
+from torch_ap.detection import MeanAveragePrecision, OpenImagesMeanAveragePrecision, VOCMeanAveragePrecision
 from torch_ap.functional import coco_mean_average_precision, voc_mean_average_precision
 
 ARRAYS = ("precision", "recall", "scores")
@@ -387,6 +387,16 @@ def test_bad_input_names_image_and_key(spoil, message):
     spoil((preds, target))
     with pytest.raises(ValueError, match=message):
         coco_mean_average_precision(preds, target)
+
+
+@pytest.mark.parametrize("side", ["preds", "target"])
+@pytest.mark.parametrize("make", [MeanAveragePrecision, VOCMeanAveragePrecision, OpenImagesMeanAveragePrecision])
+def test_boxes_whose_areas_would_overflow_raise(make, side):
+    metric, images = make(), dict(zip(("preds", "target"), two_images(), strict=True))
+    images[side][1]["boxes"] = images[side][1]["boxes"].double() * 1e160
+    message = rf"`{side}\[1\]\['boxes'\]` must be finite, at most 1e150 from 0, got \[1e\+160"
+    with pytest.raises(ValueError, match=message):
+        metric.update(**images)
 
 
 def test_two_devices_are_refused():

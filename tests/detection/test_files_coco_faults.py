@@ -152,6 +152,18 @@ FAULTS = [
         [1, 1, 1e999, 8],
         "found.json[1]: 'bbox' must contain finite numbers, got [1, 1, inf, 8]",
     ),
+    (
+        "bbox",
+        (*TRUE, "bbox"),
+        [1, 1, 1e160, 8],
+        "annotations[2]: 'bbox' must contain numbers at most 1e150 from 0, got",
+    ),
+    (
+        "both",
+        (*FOUND, "bbox"),
+        [1, 1, 8, 1e160],
+        "found.json[1]: 'bbox' must contain numbers at most 1e150 from 0, got",
+    ),
     ("both", (*FOUND, "score"), "0.9", "found.json[1]: 'score' must be a finite number, got '0.9'"),
     ("both", (*FOUND, "score"), True, "found.json[1]: 'score' must be a finite number, got True"),
     ("both", (*FOUND, "score"), None, "found.json[1]: 'score' must be a finite number, got None"),

@@ -40,13 +40,26 @@ def test_ragged_iou_is_the_blocks_of_the_pairwise_one():
     assert list(zip(d.tolist(), g.tolist(), iou.tolist(), strict=True)) == expected
 
 
-def test_areas_beyond_float64_are_no_numbers_without_a_warning(recwarn):
-    boxes = torch.tensor([[0.0, 0, 1e200, 1e200], [0, 0, 9, 9]], dtype=torch.float64)
-    for inclusive in (False, True):
-        found = box_iou(boxes, boxes, inclusive_pixels=inclusive)
-        assert torch.isnan(found[0, 0])
-        assert found[0, 1] == 0
-    assert [str(x.message) for x in recwarn] == []
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_the_largest_boxes_have_the_iou_of_scaled_boxes(box_format, inclusive):
+    boxes = torch.tensor([[-1.0, -1, 1, 1], [-1, -0.5, 1, 0.25], [0, 0, 1, 1], [0.25, 0.25, 0.5, 0.75]]).double()
+    scale = 2.0**498  # 8e149
+    found = box_iou(boxes * scale, boxes * scale, box_format, inclusive_pixels=inclusive)
+    torch.testing.assert_close(found, box_iou(boxes, boxes, box_format), rtol=0, atol=1e-150)
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("side", ["preds", "target"])
+def test_boxes_whose_areas_would_overflow_raise(side, inclusive):
+    good = torch.tensor([[10.0, 10, 50, 50]], dtype=torch.float64)
+    one = torch.ones(1, dtype=torch.int64)
+    sides = {"preds": good, "target": good} | {side: good * 1e160}
+    message = rf"`{side}` must be finite, at most 1e150 from 0, got \[1e\+161, "
+    with pytest.raises(ValueError, match=message):
+        box_iou(**sides, inclusive_pixels=inclusive)
+    with pytest.raises(ValueError, match=message):
+        ragged_box_iou(**sides, preds_counts=one, target_counts=one, inclusive_pixels=inclusive)
 
 
 def test_boxes_of_two_negative_sizes_overlap_nothing():
@@ -239,7 +252,7 @@ def test_empty_input_has_no_argmax(match, dtype):
 def test_bad_boxes():
     with pytest.raises(ValueError, match=r"`target` must have shape \(N, 4\)"):
         box_iou(torch.ones(1, 4), torch.ones(1, 5))
-    with pytest.raises(ValueError, match=r"`target` must be finite, got \[1.0, nan, 1.0, 1.0\]"):
+    with pytest.raises(ValueError, match=r"`target` must be finite, at most 1e150 from 0, got \[1.0, nan, 1.0, 1.0\]"):
         box_iou(torch.ones(1, 4), torch.tensor([[1, torch.nan, 1, 1]]))
     with pytest.raises(ValueError, match="`iscrowd` must contain 0 and 1 only, got 2"):
         box_iou(torch.ones(1, 4), torch.ones(1, 4), iscrowd=torch.tensor([2]))

@@ -30,7 +30,7 @@ __all__ = ["Selection", "columns_of"]
 
 Annotation = dict[str, Any]
 _BLOCK = 4096  # entries that stay in the cache of the processor while all their keys are read
-_DETECTED_BOX = Field(FIELDS["bbox"].rules[:2], (-np.inf,) * 4, hint=FIELDS["bbox"].hint)  # may have a negative size
+_DETECTED_BOX = Field(FIELDS["bbox"].rules[:-1], (-np.inf,) * 4, hint=FIELDS["bbox"].hint)  # may have a negative size
 
 
 class Selection:

@@ -76,7 +76,8 @@ def box_iou(
         (D, G) float64; 0 without a common part.
 
     Raises:
-        ValueError: for boxes of another width, non-finite boxes, or an unknown format. Values are checked only on CPU.
+        ValueError: for boxes of another width, numbers that are NaN or beyond 1e150, or an unknown format. Values are
+            checked only on CPU.
 
     Equals ``pycocotools.mask.iou`` to the last bit.
 
@@ -459,7 +460,8 @@ def ragged_box_iou(
         Rows of ``preds`` (P,), rows of ``target`` (P,), IoU (P,) float64, by row of ``preds`` and then of ``target``.
 
     Raises:
-        ValueError: for boxes of another width, counts that do not add up, or an unknown format.
+        ValueError: for boxes of another width, numbers that are NaN or beyond 1e150, counts that do not add up, or an
+            unknown format. Values are checked only on CPU.
 
     Example:
         >>> import torch

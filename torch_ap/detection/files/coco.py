@@ -67,11 +67,11 @@ def read_coco(annotations: Any, results: Any, iou_type: str = "bbox") -> CocoDat
     Raises:
         ValueError: for a file that is not such JSON or not UTF-8; a missing key; a value of the wrong type, such as a
             number written as text; an unknown image or category; a repeated image or category id; a key that one
-            object has twice; a ``bbox`` that is not four finite numbers or has a negative size; an ``area`` of an
-            annotation, or a ``width`` or ``height`` of an image, that is negative or not finite; a score that is not
-            finite; a run-length code whose runs are not integers of at least 0 that add up to height times width;
-            a mask of another size than its image; keypoints that are not triples of finite numbers, equally many in
-            every entry, whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of
+            object has twice; a ``bbox`` that is not four numbers at most 1e150 from 0 or has a negative size; an
+            ``area`` of an annotation, or a ``width`` or ``height`` of an image, that is negative or not finite; a score
+            that is not finite; a run-length code whose runs are not integers of at least 0 that add up to height times
+            width; a mask of another size than its image; keypoints that are not triples of finite numbers, equally many
+            in every entry, whose visibility is not 0, 1 or 2, or whose ``num_keypoints`` contradicts it; a polygon of
             fewer than three points, or far outside its image. The message names file and entry.
 
     Example:

@@ -24,6 +24,7 @@ from torch_ap.core.base.collection import without_collection
 from torch_ap.core.base.messages import Plain, raise_invalid, short_repr, suggest_id
 from torch_ap.core.columns import literals
 from torch_ap.core.columns import text as text_files
+from torch_ap.detection.inputs.rules import MOST_FAR
 from torch_ap.detection.shapes import polygons, run_lengths
 from torch_ap.detection.shapes.run_lengths import DecodedMasks, Size
 
@@ -206,6 +207,7 @@ _FREQUENCY = Rule("must be 'r', 'c' or 'f'", lambda x: x in ("r", "c", "f"))
 _BOX = [
     Rule("must contain x, y, width and height", lambda x: isinstance(x, list) and len(x) == 4),
     _FINITE_NUMBERS,
+    Rule("must contain numbers at most 1e150 from 0", lambda x: max(map(abs, x)) <= MOST_FAR),
     Rule("must contain a width and a height of at least 0", lambda x: min(x[2:]) >= 0),
 ]
 _TIMES = "must contain start and end in seconds, the start first"

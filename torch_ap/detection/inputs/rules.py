@@ -26,7 +26,7 @@ _INTEGERS = ("labels", "counts", *LISTS)
 _MOST = sys.float_info.max
 _MOST_TURNED = 1e75  # its fourth power is finite
 _MOST_LONG = 1e300  # differences are finite
-_MOST_FAR = 1e150  # squared differences are finite
+MOST_FAR = 1e150  # squared differences and areas are finite
 _MOST_WHOLE = 2**53  # float64 represents all integers up to it
 MOST_SIMILAR = 1 + 1e-6  # 1 plus rounding
 _STEPS = 2  # steps of half precision above 1 that are rounding
@@ -102,7 +102,7 @@ def _beyond_float64(values: Tensor) -> Tensor:
 
 
 RULES: dict[str, ImageRule] = {
-    "boxes": _numbers("boxes", "must be finite", low=-_MOST, high=_MOST),
+    "boxes": _numbers("boxes", "must be finite, at most 1e150 from 0", low=-MOST_FAR, high=MOST_FAR),
     "scores": _numbers("scores", "must not contain NaN"),
     "flags": _numbers(
         "iscrowd`, `difficult`, `ignore` and `group_of", "must contain 0 and 1 only", low=0, high=1, whole=True
@@ -128,7 +128,7 @@ RULES: dict[str, ImageRule] = {
     "uncrossed": ImageRule(
         "boxes", "must be quadrilaterals with corners in order, so that no edges cross", _crosses_itself
     ),
-    "centers": _numbers("centers", "must be finite, at most 1e150 from 0", low=-_MOST_FAR, high=_MOST_FAR),
+    "centers": _numbers("centers", "must be finite, at most 1e150 from 0", low=-MOST_FAR, high=MOST_FAR),
     "intervals": _numbers("intervals", "must be finite, at most 1e300 from 0", low=-_MOST_LONG, high=_MOST_LONG),
     "exact": ImageRule("intervals", "must be at most 2^53 from 0 for integers", _beyond_float64),
     "order": ImageRule("intervals", "must have start <= end", lambda x: x[:, 1:] < x[:, :1]),
