@@ -4,6 +4,7 @@ import contextlib
 import copy
 import io
 import json
+import re
 import sys
 
 import numpy as np
@@ -373,7 +374,7 @@ def test_parameters_that_change_between_the_calls():
     with pytest.raises(ValueError, match=r"`params.iouThrs` must be those of `evaluate"):
         others.accumulate(changed)
     others.params.areaRng = [[0, 1e10]]
-    with pytest.raises(ValueError, match="`areaRngLbl` must name each of the 1 area ranges"):
+    with pytest.raises(ValueError, match=r"`params.areaRngLbl` must name each of the 1 area ranges"):
         others.accumulate()
 
 
@@ -445,6 +446,23 @@ def test_invalid_parameters(name, value):
     evaluation.params.useCats = 0
     setattr(evaluation.params, name, value)
     with pytest.raises(ValueError, match=rf"`params.{name}` must .*got {value[0] if name == 'imgIds' else ''}"):
+        evaluation.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("iouThrs", np.array([1.1]), "must be a list of numbers in [0, 1], got [1.1]"),
+        ("iouThrs", np.array([]), "must be a list of numbers in [0, 1], got []"),
+        ("recThrs", [0.5, -0.5], "must be a list of numbers in [0, 1], got [0.5, -0.5]"),
+        ("maxDets", [0, 1], "must be a list of ints of at least 1, got [0, 1]"),
+        ("areaRngLbl", ["all"], "must name each of the 4 area ranges, got ['all']"),
+    ],
+)
+def test_messages_name_the_parameter(name, value, rule):
+    evaluation = COCOeval(*own_data(TRUTH, [BOX | {"score": 0.5}]), "bbox")
+    setattr(evaluation.params, name, value)
+    with pytest.raises(ValueError, match=f"^{re.escape(f'`params.{name}` {rule}')}$"):
         evaluation.evaluate()
 
 

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import io
 import json
+import re
 import sys
 
 import numpy as np
@@ -210,6 +211,21 @@ def test_invalid_parameters():
         evaluation.evaluate()
     with pytest.raises(ValueError, match="lvis_gt"):
         LVISResults(5, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("iou_thrs", np.array([1.1]), "must be a list of numbers in [0, 1], got [1.1]"),
+        ("rec_thrs", [], "must be a list of numbers in [0, 1], got []"),
+        ("area_rng_lbl", ["all"], "must name each of the 4 area ranges, got ['all']"),
+    ],
+)
+def test_messages_name_the_parameter(name, value, rule):
+    evaluation = LVISEval(TRUTH, [], "bbox")
+    setattr(evaluation.params, name, value)
+    with pytest.raises(ValueError, match=f"^{re.escape(f'`params.{name}` {rule}')}$"):
+        evaluation.evaluate()
 
 
 def test_imports_of_lvis_are_replaced_and_restored():

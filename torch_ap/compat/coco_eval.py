@@ -90,7 +90,7 @@ class COCOeval(Statistics):
             raise_invalid("params.catIds", "must contain each id once", params.catIds)
         params.maxDets = sorted(params.maxDets)
         sigmas = params.kpt_oks_sigmas if params.iouType == "keypoints" else None
-        limits = checks.positive_ints("params.maxDets", list(params.maxDets))
+        limits = checks.positive_ints("params.maxDets", list(params.maxDets), optional=False)
         settings = settings_of_params(partial(settings_of, max_detection_thresholds=limits, sigmas=sigmas), params)
         self._columns = self._read(settings)
         self._numbers = match(settings, self._columns, params.iouType, micro=not params.useCats)

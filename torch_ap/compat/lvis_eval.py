@@ -154,7 +154,7 @@ class LVISEval(Statistics):
                 raise_invalid(f"params.{key}", f"must contain ids of {name}{suggest_id(unknown, known)}", unknown)
         self._paramsEval = coco_params = _coco_params(params)
         make = partial(lvis_settings_of, max_detections=_NO_LIMIT, ap_fixed=False, frequencies=None)
-        settings = settings_of_params(make, coco_params)
+        settings = settings_of_params(make, coco_params, ("iou_thrs", "rec_thrs", "area_rng_lbl"))
         self.freq_groups = self._frequency_groups()
         self._columns = self._read(settings)
         self._numbers = match(settings, self._columns, params.iou_type, micro=not params.use_cats)

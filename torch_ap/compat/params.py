@@ -53,25 +53,32 @@ class Params:
             self.kpt_oks_sigmas: Any = np.array(SIGMAS)
 
 
-def check_area_names(params: Any) -> None:
-    """Raise ValueError unless each area range has a name."""
+def check_area_names(params: Any, name: str = "areaRngLbl") -> None:
+    """Raise ValueError unless each area range has a name; ``name`` is the name of the parameter in the message."""
     if len(params.areaRng) != len(params.areaRngLbl):
-        raise_invalid("areaRngLbl", f"must name each of the {len(params.areaRng)} area ranges", params.areaRngLbl)
+        rule = f"must name each of the {len(params.areaRng)} area ranges"
+        raise_invalid(f"params.{name}", rule, params.areaRngLbl)
 
 
-def settings_of_params(make: Callable[..., Settings], params: Any) -> Settings:
+def settings_of_params(
+    make: Callable[..., Settings], params: Any, names: tuple[str, str, str] = ("iouThrs", "recThrs", "areaRngLbl")
+) -> Settings:
     """Validate parameters with the names of :class:`Params`, and return the settings.
 
     Args:
         make: returns the settings from the arguments that all rules share.
         params: the parameters.
+        names: the names of the IoU thresholds, recall levels and names of area ranges in messages.
     """
-    check_area_names(params)
+    check_area_names(params, names[2])
+    thresholds, levels = ([float(x) for x in values] for values in (params.iouThrs, params.recThrs))
+    for name, values in zip(names[:2], (thresholds, levels), strict=True):
+        checks.numbers_in(f"params.{name}", values, low=0, high=1, optional=False)
     settings = make(
         box_format="xywh",
         iou_type=params.iouType,
-        iou_thresholds=[float(x) for x in params.iouThrs],
-        rec_thresholds=[float(x) for x in params.recThrs],
+        iou_thresholds=thresholds,
+        rec_thresholds=levels,
         average="macro" if params.useCats else "micro",
         use_given_area=True,
     )

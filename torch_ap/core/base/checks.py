@@ -143,17 +143,24 @@ def number(name: str, value: Any, rule: str = "must be a number other than NaN")
     return float(value)
 
 
-def numbers_in(name: str, value: Any, *, low: float, high: float) -> None:
-    """Raise ValueError unless ``value`` is a list or tuple of at least one number in [low, high]."""
+def numbers_in(name: str, value: Any, *, low: float, high: float, optional: bool = True) -> None:
+    """Raise ValueError unless ``value`` is a list or tuple of at least one number in [low, high].
+
+    ``optional`` is whether the argument can also be None, for the message.
+    """
     if not (isinstance(value, list | tuple) and value and all(is_number(x) and low <= x <= high for x in value)):
-        raise_invalid(name, f"must be None or a list of numbers in [{low:g}, {high:g}]", value)
+        raise_invalid(name, f"must be {_list_rule(optional)} of numbers in [{low:g}, {high:g}]", value)
 
 
-def positive_ints(name: str, value: Any) -> list[Any]:
-    """Return a list or tuple of at least one int of at least 1 as a list of ints."""
+def _list_rule(optional: bool) -> str:
+    return "None or a list" if optional else "a list"
+
+
+def positive_ints(name: str, value: Any, *, optional: bool = True) -> list[Any]:
+    """Return a list or tuple of at least one int of at least 1 as a list of ints; ``optional`` as in `numbers_in`."""
     ints = list(map(_index, value)) if isinstance(value, list | tuple) else []
     if not ints or any(x is None or x < 1 for x in ints):
-        raise_invalid(name, "must be None or a list of ints of at least 1", value)
+        raise_invalid(name, f"must be {_list_rule(optional)} of ints of at least 1", value)
     return ints
 
 
