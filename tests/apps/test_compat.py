@@ -109,6 +109,28 @@ def set_params(params, rng, kind):
         params.areaRng, params.areaRngLbl = [[0, 1e10], [10, 300], [300, 1e5]], ["all", "small", "odd"]
 
 
+def test_keypoints_without_categories_count():
+    """pycocotools looks for the annotations of the category -1, which has none."""
+    truth, results = random_data(np.random.default_rng(2), "keypoints")
+    category = truth["categories"][0]["id"]
+    results = [x | {"category_id": category} for x in results]
+    truth["annotations"] = [x | {"category_id": category} for x in truth["annotations"]]
+    arrays = []
+    for cls, data, use in (
+        (COCOeval, own_data(truth, results), 0),
+        (cocoeval.COCOeval, peer_data(truth, results), 1),
+        (cocoeval.COCOeval, peer_data(truth, results), 0),
+    ):
+        evaluation = cls(*data, "keypoints")
+        evaluation.params.catIds, evaluation.params.useCats = [category], use
+        silently(evaluation.evaluate)
+        silently(evaluation.accumulate)
+        arrays.append(evaluation.eval)
+    own, one_category, peer = arrays
+    assert all(is_equal(own[name], one_category[name]) for name in ARRAYS)
+    assert own["precision"].max() > peer["precision"].max() == peer["recall"].max() == 0
+
+
 def peer_data(truth, results):
     data = coco.COCO()
     data.dataset = copy.deepcopy({"info": {}} | truth)

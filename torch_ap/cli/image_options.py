@@ -52,7 +52,8 @@ def add_coco(subparsers: Subparsers) -> None:
     parser.option("--sigmas", text, type=numbers, metavar="S,S,...")
     parser.option("--img-ids", "ids of the images to evaluate (default: all)", type=ids, metavar="ID,ID,...")
     parser.option("--cat-ids", "ids of the categories to evaluate (default: all)", type=ids, metavar="ID,ID,...")
-    parser.flag("--no-cats", "evaluate all objects as one category, as params.useCats = 0 in pycocotools")
+    text = "evaluate all objects as one category, as params.useCats = 0 in pycocotools, which returns 0 for keypoints"
+    parser.flag("--no-cats", text)
     text = "limits on the detections per image and category; AP uses the last (default: 1,10,100; keypoints: 20)"
     parser.option("--max-detections", text, type=distinct_positive_ints, metavar="N,N,...")
     parser.option("--convention", _CONVENTION, choices=_CONVENTIONS)

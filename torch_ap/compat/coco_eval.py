@@ -30,7 +30,8 @@ class COCOeval(Statistics):
     Same names and arguments as ``pycocotools.cocoeval.COCOeval``, and bit-equal results, with these differences: only
     ``summarize`` prints; ``eval``, ``evalImgs`` and ``ious`` are computed when they are read; without the limit 100 (20
     for keypoints), the numbers of ``stats`` at this limit are at the last one, where pycocotools returns -1; a ground
-    truth with id 0 counts, where pycocotools ignores its matches; invalid entries raise ValueError.
+    truth with id 0 counts, where pycocotools ignores its matches; keypoints with ``useCats = 0`` are compared, where
+    pycocotools finds no objects and returns 0; invalid entries raise ValueError.
 
     Args:
         cocoGt: the ground truths: :class:`torch_ap.compat.COCO` or another object with its methods, such as

@@ -91,7 +91,8 @@ class LVISEval(Statistics):
 
     Same names and arguments as ``lvis.LVISEval``, and bit-equal results, with these differences: ``eval_imgs``,
     ``ious`` and ``eval["dt_pointers"]`` are computed when they are read; ``iou_type="boundary"`` exists; a ground truth
-    with id 0 counts, where lvis ignores its matches; invalid entries raise ValueError.
+    with id 0 counts, where lvis ignores its matches; with ``use_cats = 0`` all objects count, where lvis finds none;
+    invalid entries raise ValueError.
 
     Args:
         lvis_gt: the ground truths: :class:`torch_ap.compat.LVIS`, ``lvis.LVIS``, a path or a dict.
