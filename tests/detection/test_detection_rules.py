@@ -149,6 +149,18 @@ def test_a_difficult_group_and_its_detections_are_ignored(group_of):
     assert metric.compute()["map"] == 1
 
 
+@pytest.mark.parametrize("key", ["positive_labels", "negative_labels"])
+def test_an_empty_list_of_verified_labels_verifies_no_other_class(key):
+    box, none = torch.tensor([[1.0, 1, 5, 5]]), torch.zeros(0, dtype=torch.int64)
+    label = torch.zeros(1, dtype=torch.int64)
+    preds = [{"boxes": box, "labels": label, "scores": torch.tensor([score])} for score in (0.5, 0.9)]
+    target = [{"boxes": box, "labels": label}, {"boxes": box[:0], "labels": none}]
+    assert open_images_mean_average_precision(preds, target)["map"] == 0.5
+    for image in target:
+        image[key] = none
+    assert open_images_mean_average_precision(preds, target)["map"] == 1
+
+
 def test_a_metric_of_several_thresholds_is_each_alone():
     preds, target = scenes(60, seed=5)
     thresholds = [0.3, 0.5, 0.75]

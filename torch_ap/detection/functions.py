@@ -391,8 +391,8 @@ def open_images_mean_average_precision(
         target: ``boxes`` (G, 4), ``labels`` (G,); optional ``group_of`` (G,) 0 or 1, boxes around groups of objects,
             and ``difficult`` (G,), objects and groups that do not count. ``positive_labels`` and ``negative_labels``,
             1-D integers, are classes verified as present in the image or as absent. In an image with either of them,
-            only detections of these classes and of the classes of the ground truths count. Classes of ground truths
-            and their ancestors must not be in ``negative_labels``.
+            also if it is empty, only detections of these classes and of the classes of the ground truths count. Classes
+            of ground truths and their ancestors must not be in ``negative_labels``.
         box_format: "xyxy", "xywh" or "cxcywh". A negative size in ``target`` is an error, except with
             ``validate_args=False``.
         iou_thresholds: a number in [0, 1], or several.
