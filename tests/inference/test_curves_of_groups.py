@@ -378,6 +378,18 @@ def test_levels_without_a_spread_count_as_one():
     assert factors[1] / factors[0] == pytest.approx(wanted, rel=0.03)  # random draws
 
 
+def test_bands_at_once_of_high_precision_have_a_reason():
+    generator = torch.Generator().manual_seed(0)
+    target, groups = (torch.rand(400, generator=generator) < 0.3).long(), torch.arange(400) // 10
+    noise = torch.randn(400, generator=generator)
+    for distance, expected in ((1, ""), (4, "high precision: likely too narrow")):
+        for simultaneous in (False, True):
+            band = precision_band(noise + distance * target, target, groups=groups, simultaneous=simultaneous)
+            assert (band.estimate.mean() > 0.8) == bool(expected)
+            assert band.reason.startswith(expected if simultaneous else "")
+            assert bool(band.reason) == (simultaneous and bool(expected))
+
+
 def test_levels_of_any_dtype():
     scores, target = torch.arange(20, 0, -1.0), torch.tensor([1] * 3 + [0] * 3 + [1] * 7 + [0] * 7)
     groups = torch.arange(20)

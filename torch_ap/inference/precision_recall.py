@@ -445,9 +445,9 @@ def precision_band(
 
     With ``groups``, items of a group may depend on each other, and the groups were drawn independently. The groups have
     random weights, and precision is not interpolated: see :mod:`torch_ap.inference.groups_at_recall`. With 10 to 200
-    groups of equal and geometric sizes, the band covered .934 to .983 at recall .1 to .9, where the band of independent
-    items covered as little as .413, and .810 to .959 at recall 1, which ``reason`` notes; with ``simultaneous=True``,
-    .947 to .983.
+    groups of equal and geometric sizes, the band covered .938 to .985 at recall .1 to .9, where the band of independent
+    items covered as little as .058, and .963 to .991 at recall 1. With ``simultaneous=True``, it covered all 101 levels
+    in .950 to .992, and in .889 to .965 for a mean precision of .9, which ``reason`` notes above .8.
 
     Coverage of "iid" at 95% with 30 hits of 300 items and 245 of 3,000, m random: .939 to .961 at recall .3 to .9, but
     .585 to .944 at .1, and .172 to .869 at 1, because the precision at a sample's last hit is above the limit
