@@ -60,7 +60,8 @@ def precision_recall(
             at the right, in its colour, if the levels are far enough from each other; else a grey band from the lowest
             to the highest. Queries have no chance level.
         iso_f: values of F_beta whose lines are drawn; ``beta`` defaults to 1 here.
-        band: whether the confidence band of precision is drawn (:meth:`Curve.band`), with a warning if none exists.
+        band: whether the confidence band of precision is drawn (:meth:`Curve.band`). Items in groups without a band
+            raise a warning.
         simultaneous: whether the band contains the whole curve, instead of the precision at each recall level.
         mean: whether the mean interpolated precision of the curves with positives, at 101 recall levels, is drawn as a
             thick line; the lines of the curves are then thin.
@@ -108,7 +109,8 @@ def precision_recall(
     named = [x for x, look in zip((drawn[i] for i in order), looks, strict=True) if look.named and isinstance(x, Curve)]
     settings: dict[str, Any] = {"confidence_level": confidence_level, "simultaneous": simultaneous}
     bands = {id(x): x.band(**settings) for x in named if band and len(x.thresholds)}
-    if reason := next((x.reason for x in bands.values() if bool(x.low.isnan().all())), ""):
+    in_groups = [bands[id(x)] for x in named if id(x) in bands and x.groups is not None]
+    if reason := next((x.reason for x in in_groups if bool(x.low.isnan().all())), ""):
         warn_of_reason("band", reason)
     points = {id(x): x.operating_point(**point, confidence_level=confidence_level) for x in named if point}
     is_new, ax = ax is None, style.axes_of(ax)
