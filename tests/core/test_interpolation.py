@@ -89,6 +89,20 @@ def test_nuscenes_straight_lines(ranking):
     assert levels.tolist() == COCO[11:]
 
 
+@each("name, unit", [("nuscenes", 1e-3), ("nuscenes", 0.1), ("nuscenes", 2.0**-60), ("ultralytics", 0.1)])
+@given(rankings(max_size=12), st.lists(st.integers(1, 4), min_size=12, max_size=12))
+def test_weights_are_numbers_of_items_in_any_unit(name, unit, ranking, numbers):
+    repeated = [[x for x, n in zip(column, numbers, strict=False) for _ in range(n)] for column in ranking]
+    weight = torch.tensor(numbers[: len(ranking[0])], dtype=torch.float64) * unit
+    curve = builders.from_scores(*map(torch.tensor, ranking), weight=weight)
+    found = Convention(interpolation=name)(curve).item()
+    if not sum(ranking[1]):
+        assert math.isnan(found)
+        return
+    expected = on_straight_lines(repeated) if name == "nuscenes" else over_ultralytics_levels(repeated, name)
+    assert found == pytest.approx(expected, abs=SOLVED)
+
+
 LINES = ["trapezoid", "trapezoid-anchored", "davis-goadrich", "ultralytics", "ultralytics-8.3"]
 
 

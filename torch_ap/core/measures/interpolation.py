@@ -170,9 +170,14 @@ def _comparable(curve: HitCurve, levels: Tensor) -> tuple[Tensor, Tensor]:
     counts = curve.native
     m = arrays.repeat(segments.as_float64(counts.m), counts.offsets[1:] - counts.offsets[:-1])
     recall = arrays.tensor(segments.as_float64(counts.cumulative_hits) / m)
-    if curve.weighted and curve.any_entry(curve.hits != curve.hits.floor()):
-        recall = recall * (1 + _RECALL_TOLERANCE)
+    if tolerance := _recall_tolerance(curve):
+        recall = recall * (1 + tolerance)
     return segments.as_float64(recall.to(levels.dtype)), segments.as_float64(levels)
+
+
+def _recall_tolerance(curve: HitCurve) -> float:
+    """Return the relative tolerance of recall, 0 unless the hits are sums of fractional weights."""
+    return _RECALL_TOLERANCE if curve.weighted and curve.any_entry(curve.hits != curve.hits.floor()) else 0.0
 
 
 def precision_at_hits(curve: HitCurve, counts: Tensor) -> Tensor:
@@ -229,8 +234,9 @@ def nuscenes_precision(curve: HitCurve) -> tuple[Tensor, Tensor]:
     low = torch.where(above > 0, segments.as_float64(curve.hits_above) / above, curve.precision)
     precision = _lines_at_levels(curve, levels, low, curve.precision)
     hits = segments.as_float64(curve.total(curve.hits))[:, None]
-    whole = hits / segments.as_float64(curve.n).clamp(min=1)[:, None]
-    precision = torch.where(levels == hits / m[:, None], whole, precision)
+    whole = hits / segments.as_float64(curve.n)[:, None]
+    is_end = (levels - hits / m[:, None]).abs() <= _recall_tolerance(curve)
+    precision = torch.where(is_end, whole, precision)
     scaled = (precision - _LEAST_PRECISION).clamp(min=0) / (1 - _LEAST_PRECISION)
     return levels, torch.where(m[:, None] > 0, scaled, torch.nan)
 
@@ -324,7 +330,7 @@ def _lines_at_levels(curve: HitCurve, levels: Tensor, low: Tensor, high: Tensor)
         high: (E,) values at the ends.
     """
     m = segments.as_float64(curve.m)
-    entry_m = m[curve.segment]
+    entry_m = m[curve.segment] * (1 + _recall_tolerance(curve))
     start, end = (segments.as_float64(x) / entry_m for x in (curve.hits_above, curve.cumulative_hits))
     first, last = (torch.searchsorted(levels, x) for x in (start, end))
     offsets = segments.from_counts(last - first)
