@@ -303,3 +303,15 @@ def test_levels_up_to_many_recalls(name):
     recall = np.concatenate([near, np.random.default_rng(0).random(5000), np.arange(1, 1001) / 1000])
     expected = np.searchsorted(levels, recall, side="right")
     assert (interpolation.levels_reached(recall, levels) == expected).all()
+
+
+@each("name", [*interpolation.LEVELS, "all-points", *LINES, torch.tensor([0.5])])
+def test_prevalence_without_negatives_is_undefined(name):
+    options = {"prevalence": 0.1, "interpolation": name}
+    scores, target = torch.tensor([1.0, 0.5, 0.2]), torch.ones(3, dtype=torch.int64)
+    assert functional.binary_average_precision(scores, target, **options).isnan()
+    columns = torch.tensor([[1, 1], [1, 0], [1, 1]])
+    each_label = functional.multilabel_average_precision(
+        scores[:, None].expand(3, 2), columns, 2, average=None, empty_target_action="nan", **options
+    )
+    assert each_label.isnan().tolist() == [True, False]

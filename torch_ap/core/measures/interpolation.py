@@ -276,7 +276,7 @@ def davis_goadrich(curve: HitCurve) -> Tensor:
     r, g, h, t, m = map(segments.as_float64, counts)
     ratio = torch.where(t > 0, g / t, torch.inf)
     log = torch.where(t > 0, torch.log1p(torch.where(t > 0, ratio, 0)), 0)
-    area = torch.where(g > 0, r / g * (h * log + r * _lost_share(ratio, log)), 0)
+    area = torch.where(g == 0, 0, r / g * (h * log + r * _lost_share(ratio, log)))  # NaN if the counts are NaN
     return torch.where(m > 0, curve.total(area) / m, torch.nan)
 
 
