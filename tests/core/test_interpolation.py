@@ -306,6 +306,7 @@ def test_levels_up_to_many_recalls(name):
 
 
 @each("name", [*interpolation.LEVELS, "all-points", *LINES, torch.tensor([0.5])])
+@pytest.mark.filterwarnings("error")
 def test_prevalence_without_negatives_is_undefined(name):
     options = {"prevalence": 0.1, "interpolation": name}
     scores, target = torch.tensor([1.0, 0.5, 0.2]), torch.ones(3, dtype=torch.int64)

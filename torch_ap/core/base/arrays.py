@@ -92,6 +92,7 @@ def below(ascending: Any, values: Any) -> Any:
     return (torch if isinstance(ascending, Tensor) else np).searchsorted(ascending, values)
 
 
+@quiet
 def raise_to(values: Any, places: Any, least: Any) -> None:
     """Raise the (N,) values at these indices, which may repeat, to at least ``least``, in place."""
     if isinstance(values, Tensor):
