@@ -140,6 +140,14 @@ def test_matthews_correlation_of_perfect_decisions_is_one(size):
     assert Counts(none, counts_of[0], counts_of[1], none).matthews_corrcoef.item() == pytest.approx(-1, abs=LAST_BITS)
 
 
+@pytest.mark.parametrize("weight", [1e-310, 1e-290, 1e-200, 1.0, 1e200, 1e288])
+def test_matthews_correlation_does_not_depend_on_the_unit_of_weights(weight):
+    weights = torch.full((3,), weight, dtype=torch.float64)
+    scores = torch.tensor([0.9, 0.8, 0.7], dtype=torch.float64)
+    at = functional.counts_at_threshold(scores, torch.tensor([1, 0, 1]), 0.75, weights=weights)
+    assert at.matthews_corrcoef.item() == pytest.approx(matthews_corrcoef([1, 0, 1], [1, 1, 0]), abs=LAST_BITS)
+
+
 def test_bool_decisions(generator):
     target = torch.rand((20, 10), generator=generator) < 0.3
     preds = torch.rand((20, 10), generator=generator) < 0.4

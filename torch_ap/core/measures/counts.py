@@ -77,11 +77,12 @@ class Counts(Record):
 
         NaN if a sum under the root is 0; scikit-learn returns 0 in this case (Matthews 1975).
         """
-        retrieved, relevant = self.tp + self.fp, self.tp + self.fn
-        left, irrelevant = self.tn + self.fn, self.tn + self.fp
-        # pairs of factors: the root of a square is exact, and a product of four counts of 1e80 would overflow
-        spread = torch.sqrt(retrieved * relevant) * torch.sqrt(left * irrelevant)
-        return (self.tp * self.tn - self.fp * self.fn) / spread
+        total = self.tp + self.fp + self.fn + self.tn
+        unit = total / torch.frexp(total).mantissa  # a power of two: counts in it are exact, and products are finite
+        tp, fp, fn, tn = (x / unit for x in (self.tp, self.fp, self.fn, self.tn))
+        # pairs of factors, because the root of a square is exact
+        spread = torch.sqrt((tp + fp) * (tp + fn)) * torch.sqrt((tn + fn) * (tn + fp))
+        return (tp * tn - fp * fn) / spread
 
     def f_beta(self, beta: float = 1.0) -> Tensor:
         """Return F_beta = (1 + beta^2) p r / (beta^2 p + r) (van Rijsbergen 1979).
