@@ -9,6 +9,7 @@ import torch
 
 from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision
 from torch_ap.core.base.messages import raise_invalid
+from torch_ap.core.base.tensors import Rule
 from torch_ap.core.columns.table_names import measures_of
 from torch_ap.core.measures.ties import TIES, check_ties
 from torch_ap.retrieval.metrics.measures import metric_of_measure
@@ -55,6 +56,8 @@ class _Evaluation:
             more: tuple[int, ...] = () if preds.ndim == 1 else (preds.shape[1],)
             kind: Any = MulticlassAveragePrecision if more else BinaryAveragePrecision
             metric = kind(*more, convention=measure.formula, empty_target_action="skip" if more else "nan")
+            top = preds.shape[1] - 1 if more else 1
+            Rule("label", f"must contain integers from 0 to {top}", low=0, high=top, whole=True).check(labels)
             metric.update(preds, labels.long(), torch.from_numpy(np.array(weights)) if has_weights else None)
         metric.set_dtype(torch.float64)
         return measure.name, float(metric.compute())

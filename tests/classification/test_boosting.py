@@ -1,5 +1,8 @@
 """Evaluation functions inside the training of XGBoost and LightGBM."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -105,3 +108,21 @@ def test_faults(table):
     )
     best = target[np.argsort(-features[:, 0])[:5]].mean()
     assert (name, value, is_higher_better) == ("P@5", pytest.approx(best), True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "message"),
+    [
+        ([1, 0.75, 0], None, "`label` must contain integers from 0 to 1, got 0.75 at index 1"),
+        ([1, 0, np.nan], None, "`label` must contain integers from 0 to 1, got nan at index 2"),
+        ([2, 0, 1], None, "`label` must contain integers from 0 to 1, got 2.0 at index 0"),
+        ([0, 2.5, 1], 3, "`label` must contain integers from 0 to 2, got 2.5 at index 1"),
+        ([0, 3, 1], 3, "`label` must contain integers from 0 to 2, got 3.0 at index 1"),
+    ],
+)
+def test_invalid_labels(labels, classes, message):
+    values = {"get_label": np.array(labels, np.float32), "get_weight": None, "get_group": None}
+    data = SimpleNamespace(**{name: lambda x=x: x for name, x in values.items()})
+    shape = (3,) if classes is None else (3, classes)
+    with pytest.raises(ValueError, match=message):
+        lightgbm_metric("ap")(np.arange(math.prod(shape)).reshape(shape) / 10, data)
