@@ -10,7 +10,7 @@ import torch
 from torch_ap.classification import BinaryAveragePrecision, MulticlassAveragePrecision
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.base.tensors import Rule
-from torch_ap.core.columns.table_names import measures_of
+from torch_ap.core.columns.table_names import measures_of, parse_known
 from torch_ap.core.measures.ties import TIES, check_ties
 from torch_ap.retrieval.metrics.measures import metric_of_measure
 from torch_ap.retrieval.rankings import indexes_from_sizes
@@ -68,7 +68,7 @@ def _evaluation(measure: str, ties: str | None) -> _Evaluation:
         raise_invalid("measure", "must be the name of a measure", measure, TypeError)
     if ties is not None:
         check_ties(ties, TIES)
-    measures_of([measure], ties=None, denominator=None, grouped=True, classes=False)  # raises for an unknown name
+    parse_known(measure)  # raises for an unknown name
     return _Evaluation(measure, ties)
 
 
@@ -76,8 +76,8 @@ def lightgbm_metric(measure: str = "ap", *, ties: str | None = None) -> Callable
     """Return an evaluation function for ``lightgbm.train(..., feval=...)``.
 
     Args:
-        measure: name of a measure of ``torch-ap score``, such as "ap", "ap@10", "P@10", or over groups also "map@10",
-            "ndcg@5", "recip_rank".
+        measure: name of a measure of ``torch-ap score``, such as "ap", "ap@10", "P@10", without groups also "auprg" and
+            "normalized_ap", over groups also "map@10", "ndcg@5", "recip_rank".
         ties: rule for equal scores; None for "grouped", or "expected" over groups.
 
     Returns:
@@ -85,8 +85,9 @@ def lightgbm_metric(measure: str = "ap", *, ties: str | None = None) -> Callable
         are better. Data with ``group`` give the mean over the groups; scores of several classes the mean over classes.
 
     Raises:
-        TypeError, ValueError: for an unknown measure or rule; when called, for weights of a measure that counts ranks,
-            and for scores that are NaN.
+        TypeError, ValueError: for an unknown measure or rule; when called, for a measure that requires groups or does
+            not allow groups, for weights of a measure that counts ranks, for scores that are NaN, and for labels that
+            are not classes or grades.
 
     Equals ``average_precision`` of LightGBM, without ties.
 

@@ -852,7 +852,7 @@ def _zipped(path, members):
 ARGUMENTS = {
     "a measure": (("-m", "apk@5"), "unknown measure 'apk@5'; did you mean 'ap@5'?; known are ap, "),
     "rank 0": (("-m", "P@0"), "measure 'P@0': k must be at least 1"),
-    "of groups": (("-m", "success@5"), "measure 'success@5' needs --group"),
+    "of groups": (("-m", "success@5"), "measure 'success@5' requires --group"),
     "no rank": (("-m", "P"), "measure 'P' needs a rank: P@k, as P@10"),
     "bounds of interpolation": (("--bins", "8", "-m", "11-point"), "--bins has no bounds for 11-point"),
     "divisor of nothing": (("--denominator", "found"), "--denominator has no meaning without ap@k"),

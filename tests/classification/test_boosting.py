@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import average_precision_score
 
 from torch_ap.boosting import lightgbm_metric, xgboost_metric
 from torch_ap.functional import binary_average_precision, multiclass_average_precision, retrieval_average_precision
@@ -126,3 +127,40 @@ def test_invalid_labels(labels, classes, message):
     shape = (3,) if classes is None else (3, classes)
     with pytest.raises(ValueError, match=message):
         lightgbm_metric("ap")(np.arange(math.prod(shape)).reshape(shape) / 10, data)
+
+
+def normalized_ap(scores, target):
+    share = target.mean()
+    return (average_precision_score(target, scores) - share) / (1 - share)
+
+
+def auprg(scores, target):
+    """Integrate precision gain over recall gain with the points at recall gain 0 and at each hit, best first."""
+    hits, share = target[np.argsort(-scores)].cumsum(), target.mean()
+    fraction = np.linspace(share * target.sum(), target.sum(), 200_001)  # true positives
+    items = np.interp(fraction, np.append(0, hits), np.arange(len(hits) + 1))
+    place = np.searchsorted(hits, fraction)  # between two hits, counts are on a line over the item that is a hit
+    items = place + fraction - np.append(0, hits)[place]
+    odds = share / (1 - share)
+    precision_gain, recall_gain = 1 - odds * (items - fraction) / fraction, 1 - odds * (hits[-1] - fraction) / fraction
+    return np.trapezoid(precision_gain, recall_gain)
+
+
+@pytest.mark.parametrize(("name", "scaled"), [("normalized_ap", normalized_ap), ("auprg", auprg)])
+def test_measures_of_one_ranking(name, scaled, table):
+    features, target, _ = table
+    data = lightgbm.Dataset(features, target).construct()
+    found = lightgbm_metric(name)(features[:, 0], data)
+    assert found == (name, pytest.approx(scaled(features[:, 0], target), abs=1e-3), True)
+    grouped = lightgbm.Dataset(features, target, group=SIZES).construct()
+    with pytest.raises(ValueError, match=f"measure '{name}' is of one ranking, without `group`"):
+        lightgbm_metric(name)(features[:, 0], grouped)
+
+
+def test_messages_name_no_options_of_the_command(table):
+    features, target, _ = table
+    data = lightgbm.Dataset(features, target).construct()
+    with pytest.raises(ValueError, match="measure 'ndcg@5' requires `group`"):
+        lightgbm_metric("ndcg@5")(features[:, 0], data)
+    with pytest.raises(ValueError, match="`ties='expected'` has no closed form for 11-point"):
+        lightgbm_metric("11-point", ties="expected")(features[:, 0], data)

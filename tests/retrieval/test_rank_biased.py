@@ -122,4 +122,4 @@ def test_commands(tmp_path, capsys):
     assert main.main(["score", str(table), *columns, "--bins", "4"]) == 0
     assert "0.75" in capsys.readouterr().out
     assert main.main(["score", str(table), *columns[:4], "-m", "RBP"]) == 2
-    assert "needs --group" in capsys.readouterr().err
+    assert "requires --group" in capsys.readouterr().err

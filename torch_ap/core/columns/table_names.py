@@ -67,12 +67,12 @@ def measures_of(
     """
     out = {}
     for name in names:
-        entry, k, parameters = _parse_known(name)
+        entry, k, parameters = parse_known(name)
         kind, interpolated = entry.table_name, "interpolation" in entry.settings
         if entry.needs_groups and not grouped:
-            raise ValueError(f"measure {short_repr(name)} needs --group: of one ranking it says next to nothing")
+            raise ValueError(f"measure {short_repr(name)} requires `group`: of one ranking it says next to nothing")
         if entry.is_single and grouped:
-            raise ValueError(f"measure {short_repr(name)} is of one ranking, without --group")
+            raise ValueError(f"measure {short_repr(name)} is of one ranking, without `group`")
         if classes and not entry.load().is_average_precision:
             raise ValueError(
                 f"measure {short_repr(name)} is of one ranking: of classes there are ap, ap@k, "
@@ -80,7 +80,7 @@ def measures_of(
             )
         if interpolated and ties == "expected":
             raise ValueError(
-                f"--ties expected has no closed form for {kind}: it takes grouped, optimistic or pessimistic"
+                f"`ties='expected'` has no closed form for {kind}: it takes grouped, optimistic or pessimistic"
             )
         rule = ties or ("expected" if grouped and not interpolated else "grouped")
         formula = entry.make(ties=rule, top_k=k, denominator=denominator, parameters=parameters)
@@ -88,7 +88,7 @@ def measures_of(
         full_name = name_of(label, parameters, k)
         out[full_name] = Measure(full_name, kind, k, formula)
     if denominator is not None and not any(x.kind == "ap" and x.k is not None for x in out.values()):
-        raise ValueError("--denominator has no meaning without ap@k, whose divisor it is")
+        raise ValueError("`denominator` has no meaning without ap@k, whose divisor it is")
     return list(out.values())
 
 
@@ -98,7 +98,12 @@ class _KnownMeasure(NamedTuple):
     parameters: dict[str, Any]
 
 
-def _parse_known(name: str) -> _KnownMeasure:
+def parse_known(name: str) -> _KnownMeasure:
+    """Return the measure of a name, with k and parameters.
+
+    Raises:
+        ValueError: for an unknown name, or an invalid k or parameter.
+    """
     parts = parse(name)
     entry = next((x for x in MEASURES if parts and x.table_name and x.is_called(parts)), None)
     if parts is not None and entry is not None:
