@@ -400,7 +400,45 @@ def test_a_report_of_undefined_values(tmp_path):
     assert "nan" in report(metric, tmp_path / "x.html").read_text()
 
 
+def undefined_metrics():
+    """Return metrics whose items do not count, or have no negatives for a prevalence, with the reason on the page."""
+    two, positives = torch.tensor([0.1, 0.2]), torch.tensor([1, 1])
+    ignored, weightless = BinaryAveragePrecision(ignore_index=-1), BinaryAveragePrecision()
+    ignored.update(two, -positives)
+    weightless.update(two, positives, torch.zeros(2))
+    none = "No items count in the ranking (none, all ignored, or of weight 0)"
+    prevalent, classes = BinaryAveragePrecision(prevalence=0.1), MulticlassAveragePrecision(2, prevalence=0.1)
+    labels = MultilabelAveragePrecision(2, prevalence=0.1)
+    prevalent.update(two, positives)
+    classes.update(torch.stack([1 - two, two], 1), 0 * positives)
+    labels.update(torch.stack([1 - two, two], 1), torch.tensor([[1, 0], [1, 1]]))
+    return {
+        "ignored": (ignored, none),
+        "weightless": (weightless, none),
+        "prevalence": (prevalent, "Without negatives."),
+        "classes": (classes, "Without negatives: class 0."),
+        "labels": (labels, "Without negatives: label 0."),
+    }
+
+
+@pytest.mark.parametrize("form", ["md", "html"])
+@pytest.mark.parametrize("name", ["ignored", "weightless", "prevalence", "classes", "labels"])
+def test_a_report_of_undefined_rankings_has_the_reason(name, form, tmp_path):
+    metric, reason = undefined_metrics()[name]
+    page = report(metric, tmp_path / f"x.{form}").read_text()
+    assert reason in page
+    assert "nan" in page
+
+
 # -- the command
+
+
+def test_the_command_writes_a_report_of_rows_without_weight(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("s,y,w\n0.1,1,0\n0.2,0,0\n")
+    words = ["t.csv", "--preds", "s", "--target", "y", "--weights", "w", "--report", "x.md"]
+    assert main.main(["score", *words]) == 0
+    assert "No items count in the ranking" in Path("x.md").read_text()
 
 
 @pytest.fixture

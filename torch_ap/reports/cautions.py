@@ -112,6 +112,14 @@ def few_positives(positives: Mapping[str, int], units: tuple[str, str], noun: st
     return texts
 
 
+def no_negatives(names: Sequence[str], units: tuple[str, str]) -> list[str]:
+    """Return a warning for rankings without negatives, whose value at a prevalence is undefined."""
+    if not names:
+        return []
+    which = f": {_count(names, units)}" if names[0] else ""
+    return [f"Without negatives{which}. The value at a `prevalence` is undefined."]
+
+
 def few_queries(queries: int) -> list[str]:
     """Return a warning for a mean over few queries."""
     if not 0 < queries < _FEW_QUERIES:

@@ -29,7 +29,7 @@ _MAX_CURVES = 200
 def ranking_sections(curves: Mapping[str, Curve], options: ReportOptions) -> list[Section]:
     """Return curve and operating points of one ranking, or of the rankings of two systems, by name."""
     curve, is_single = next(iter(curves.values())), len(curves) == 1
-    if not float(curve.m):
+    if not (curve.m > 0 and curve.n > 0):  # n is NaN for a prevalence without negatives
         return []
     is_small = options.simultaneous or float(curve.n) <= _MAX_BAND_ITEMS
     has_band = is_single and not curve.hits.is_floating_point() and is_small and bool(1 < curve.m < curve.n)

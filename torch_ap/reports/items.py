@@ -12,6 +12,7 @@ from torch_ap.classification.suspicious import labels_of_metric
 from torch_ap.core.base.messages import raise_invalid
 from torch_ap.core.items.inputs import Batch, counted_items
 from torch_ap.core.items.settings import APSettings
+from torch_ap.core.measures.averaging import NO_ITEMS
 from torch_ap.core.ranking import segments
 from torch_ap.curves import Curve
 from torch_ap.inference import GroupComparison, compare_decisions
@@ -27,6 +28,7 @@ from torch_ap.reports.comparisons import (
     thresholds_text,
 )
 from torch_ap.reports.content import (
+    DASH,
     FORMS,
     LOSS,
     LOSS_TEXT,
@@ -209,11 +211,15 @@ def _facts(curves: Sequence[Curve], is_single: bool, units: tuple[str, str]) -> 
     facts |= count_of_groups(None if groups is None else groups.ids)
     if not is_single:
         return facts | {units[1]: len(curves)}
-    return facts | {"positives": round(m, 3) if is_weighted else int(m), "share of positives": f"{100 * m / n:.3g}%"}
+    share = f"{100 * m / n:.3g}%" if n > 0 else DASH
+    return facts | {"positives": round(m, 3) if is_weighted else int(m), "share of positives": share}
 
 
 def _warnings(metric: ItemAnalyses, curves: Sequence[Curve], units: tuple[str, str]) -> list[str]:
+    if len(curves) == 1 and curves[0].n == 0:
+        return [NO_ITEMS.format("the ranking")]
     texts = cautions.few_positives({x.name: round(float(x.m)) for x in curves}, units)
+    texts += cautions.no_negatives([x.name for x in curves if bool((x.m > 0) & x.n.isnan())], units)
     if curves[0].hits.is_floating_point():
         return texts  # sums of weights lack the number of tied items
     low, high = cautions.mean_range(curves)

@@ -62,15 +62,17 @@ class Cuts:
 
 
 def cuts_of_curve(curve: Curve) -> Cuts:
-    """Return the counts at every score of a positive."""
+    """Return the counts at every score of a positive, or no counts for a prevalence without negatives."""
     ranking = curve._ranking(separable=True)
     assert ranking.score is not None
-    hits, items = (segments.as_float64(x).cpu().numpy() for x in (ranking.cumulative_hits, ranking.cumulative_items))
-    score = segments.comparable(ranking.score).cpu().numpy()
+    is_defined = not bool(curve.n.isnan())
+    used = slice(None if is_defined else 0)
+    columns = ranking.cumulative_hits, ranking.cumulative_items
+    hits, items = (segments.as_float64(x[used]).cpu().numpy() for x in columns)
+    score = segments.comparable(ranking.score[used]).cpu().numpy()
     has_ends = curve.groups is not None and not ranking.weighted
-    return Cuts(
-        curve.name, score, hits, items - hits, float(curve.m), float(curve.n), groups=curve.groups if has_ends else None
-    )
+    m, n = float(curve.m), float(curve.n if is_defined else curve.m)
+    return Cuts(curve.name, score, hits, items - hits, m, n, groups=curve.groups if has_ends else None)
 
 
 def curve_of_all(curves: Sequence[Curve]) -> Curve:

@@ -34,6 +34,7 @@ UNDEFINED_AS = {  # by `empty_target_action`; "error" raises where a value is un
     "skip": UndefinedAs(math.nan, False, "left out"),
     "error": UndefinedAs(math.nan, False, "an error"),
 }
+NO_ITEMS = "No items count in {} (none, all ignored, or of weight 0): average precision is NaN."
 ACTIONS = tuple(UNDEFINED_AS)
 COUNTS_AS = {action: x.value for action, x in UNDEFINED_AS.items() if x.value == x.value}
 _WEIGHTS: dict[str | None, Callable[[Any, Any], Any]] = {  # from the number of hits, and whether a ranking takes part
@@ -123,9 +124,7 @@ def _list_rankings(flags: Any, what: str) -> str:
 def _warn_undefined(no_positive: Any, no_item: Any, empty_target_action: str, what: str) -> None:
     if bool(no_item.any()):
         rankings = _list_rankings(no_item, what)
-        warn_caller(
-            f"No items count in {rankings} (none, all ignored, or of weight 0): average precision is NaN.", UserWarning
-        )
+        warn_caller(NO_ITEMS.format(rankings), UserWarning)
     if bool(no_positive.any()):
         warn_caller(
             f"No positive target counts in {_list_rankings(no_positive, what)}: average precision is undefined and "
