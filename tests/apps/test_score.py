@@ -962,6 +962,26 @@ def test_without_a_positive_only_the_reason_is_printed(tmp_path, score):
     assert said == f"torch-ap: {path}: no row is positive of class 't': left out of the mean\n"
 
 
+@pytest.mark.parametrize(
+    ("rows", "options", "reason"),
+    [
+        ("1,1,1\n2,1,1\n", ("--prevalence", "0.1"), "no row is negative"),
+        ("1,1,1\n2,1,1\n", ("-m", "auprg"), "no row is negative"),
+        ("1,0,1\n2,0,1\n", ("--prevalence", "0.1"), "no row is positive"),
+        ("1,1,0\n2,0,1\n", ("--weights", "w"), "no row is positive"),
+        ("1,1,1\n2,0,0\n", ("--weights", "w", "--prevalence", "0.1"), "no row is negative"),
+        ("1,1,0\n2,0,0\n", ("--weights", "w"), "no row has weight"),
+        ("1,1,0\n2,0,0\n", ("--weights", "w", "--bins", "8"), "no row has weight"),
+    ],
+)
+def test_the_reason_of_an_undefined_measure(rows, options, reason, tmp_path, score):
+    path = tmp_path / "x.csv"
+    path.write_text(f"s,y,w\n{rows}")
+    found = json.loads(score(path, *SY, *options, "--json").out)
+    (measure,) = found["measures"].values()
+    assert measure["reasons"] == [f"{reason}, so the measure is undefined"]
+
+
 @pytest.mark.parametrize("ties", ["grouped", "expected"])
 @pytest.mark.parametrize("further", [("--interval",), ("--baseline", "other"), ("--interval", "--bins", "8")])
 def test_messages_of_the_command_name_its_own_options(ties, further, paths, capsys):

@@ -22,7 +22,7 @@ from torch_ap.cli.table_intervals import (
 )
 from torch_ap.cli.table_labels import imperfect_labels
 from torch_ap.cli.table_options import LABELS
-from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
+from torch_ap.cli.table_results import NO_NEGATIVE, NO_POSITIVE, NO_WEIGHT, MeasureResult, TableReport
 from torch_ap.cli.table_values import evaluate
 from torch_ap.cli.tables import number
 from torch_ap.core.columns.table_names import Measure
@@ -116,8 +116,9 @@ def _result_of(
     value = float(evaluation.compute())
     result = MeasureResult({"value": value})
     is_undefined, grouped = math.isnan(value) and columns.preds.ndim == 1, columns.group is not None
+    missing_rows = _missing_rows(columns) if is_undefined else ""
     if is_undefined:
-        result.reasons.append(NO_POSITIVE)
+        result.reasons.append(missing_rows)
         result.numbers |= dict.fromkeys(("low", "high", "chance"), math.nan) if args.interval else {}
     elif args.interval:
         ends, reasons = interval_and_chance(
@@ -130,7 +131,7 @@ def _result_of(
         _add_chance_test(args, measure, evaluation, columns, result)
     if baseline is not None:
         other_value = float(evaluate(args, measure, baseline).compute())
-        missing = NO_POSITIVE if is_undefined else "" if has_comparison(measure, columns) else AP_ALONE
+        missing = missing_rows if is_undefined or has_comparison(measure, columns) else AP_ALONE
         compared = numbers_of_comparison(
             lambda: comparison_of(args, measure, columns, baseline, args.confidence_level), missing
         )
@@ -145,6 +146,15 @@ def _result_of(
     elif rows:
         result.rows = _values_of_classes(args, measure, columns, rows)
     return result
+
+
+def _missing_rows(columns: Columns) -> str:
+    """Return the reason why a measure of one ranking is undefined."""
+    if columns.weights is not None:
+        columns = columns.rows(columns.weights > 0)
+    if not len(columns.preds):
+        return NO_WEIGHT
+    return NO_NEGATIVE if bool((columns.target > 0).any()) else NO_POSITIVE
 
 
 def _add_chance_test(

@@ -20,7 +20,7 @@ from torch_ap.cli import table_inputs, table_intervals
 from torch_ap.cli.gates import Estimate, Gate, gates_of
 from torch_ap.cli.notes import file_name, to_option_names
 from torch_ap.cli.progress import Bar
-from torch_ap.cli.table_results import NO_POSITIVE, MeasureResult, TableReport
+from torch_ap.cli.table_results import NO_POSITIVE, NO_WEIGHT, MeasureResult, TableReport
 from torch_ap.core.columns.table_names import Measure
 from torch_ap.core.columns.tables import Columns
 from torch_ap.core.columns.tables import Table as TableFile
@@ -233,7 +233,8 @@ def _result_of(
     means = {name: system.mean(x) for name, x in columns.items()}
     result = MeasureResult(means | {"width": means["at_most"] - means["at_least"], "chance": _chance(measure, system)})
     is_undefined = math.isnan(means["estimate"]) and not bool(system.curve.m.any())
-    result.reasons += [NO_POSITIVE] if is_undefined else []
+    if is_undefined:
+        result.reasons.append(NO_POSITIVE if bool(system.curve.n.any()) else NO_WEIGHT)
     if args.interval:
         ends = _interval(args, measure, system, columns["estimate"], args.confidence_level)
         is_single = len(ends["low"]) == 1

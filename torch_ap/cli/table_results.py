@@ -13,6 +13,8 @@ from torch_ap.cli.tables import Part, Report, Table, comparison_cells, level_hea
 from torch_ap.inference.record import holm_of_defined
 
 NO_POSITIVE = "no row is positive, so the measure is undefined"
+NO_NEGATIVE = "no row is negative, so the measure is undefined"
+NO_WEIGHT = "no row has weight, so the measure is undefined"
 _FORMATS = {"width": ".3g", "p_chance": ".4g"}  # all other numbers of a table have 4 digits, with bounds 6 digits
 
 
