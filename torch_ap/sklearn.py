@@ -138,15 +138,18 @@ def _average_of_columns(
     by_sample = average == "samples"
     if by_sample:
         scores, target = scores.t(), target.t()
-    values = average_precision(
-        scores.contiguous(),
-        target.contiguous(),
-        "multilabel",
-        num_labels=scores.shape[1],
-        average="none" if by_sample or average is None else average,  # type: ignore[arg-type]
-        weights=None if weight is None or by_sample else _tensor(weight),
-        **options,
-    )
+    options["weights"] = None if weight is None or by_sample else _tensor(weight)
+    if scores.shape[1] == 1:
+        values = average_precision(scores[:, 0], target[:, 0], "binary", **options)[None]
+    else:
+        values = average_precision(
+            scores.contiguous(),
+            target.contiguous(),
+            "multilabel",
+            num_labels=scores.shape[1],
+            average="none" if by_sample or average is None else average,  # type: ignore[arg-type]
+            **options,
+        )
     if average is None:
         return values.numpy()
     return float(np.average(values.numpy(), weights=weight)) if by_sample else float(values)

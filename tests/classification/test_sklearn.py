@@ -306,6 +306,18 @@ def test_weights_of_scikit_learn(truth, weights, average):
         equal_to_scikit_learn(truth, scores, average=average, sample_weight=WEIGHTS[weights])
 
 
+@each("average", AVERAGES[:-1])
+def test_one_sample_of_several_labels(average):
+    truth = np.array([[1, 0, 1, 1]])
+    for scores in ([[0.67, 1.0, 0.0, 0.33]], [[0.5, 0.5, 0.5, 0.2]]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            for weight in (None, [2.0]):
+                found = average_precision_score(truth, scores, average=average, sample_weight=weight)
+                wanted = sklearns(truth, scores, average=average, sample_weight=weight)
+                np.testing.assert_allclose(found, wanted, rtol=REORDERED)
+
+
 @each(
     "truth, pos_label", list(itertools.product((*FEW, "zeros", "2 and 3", "-1 and 1"), (0, 1, 2, -1, "yes", "a", True)))
 )
