@@ -398,6 +398,24 @@ def test_dtypes(dtype):
     assert explain(scores, TARGET.bool()).values["scikit-learn"] == pytest.approx(expected, abs=REORDERED)
 
 
+def test_integer_logits_of_classes():
+    logits, target = torch.tensor([[3, 1], [0, 2], [1, 0]]), torch.tensor([0, 1, 1])
+    values = explain(logits, target).values
+    expected = tm.multiclass_average_precision(logits.float(), target, num_classes=2)
+    assert values["torchmetrics"] == pytest.approx(float(expected), abs=SINGLE)
+    assert values == pytest.approx(explain(logits.float(), target).values, abs=REORDERED)
+
+
+def test_reversed_arrays():
+    scores, target = np.array([0.2, 0.5, 0.1])[::-1], np.array([1, 0, 1])[::-1]
+    expected = average_precision_score(target, scores)
+    assert explain(scores, target).values["scikit-learn"] == pytest.approx(expected, abs=REORDERED)
+    columns = np.stack([scores, 1 - scores], 1)
+    assert explain(columns[:, ::-1], target).values["scikit-learn"] == pytest.approx(
+        np.mean([average_precision_score(target == c, columns[:, 1 - c]) for c in range(2)]), abs=REORDERED
+    )
+
+
 @pytest.mark.parametrize(
     ("preds", "target", "message"),
     [
@@ -406,7 +424,15 @@ def test_dtypes(dtype):
         (SCORES, TARGET + 1, r"`target` must contain only 0 and 1, got \[1, 2\]"),
         (SCORES, TARGET.float(), "`target` must contain integers or booleans, got torch.float32"),
         (SCORES.log() * 0 + math.nan, TARGET, "`preds` must not contain NaN, got 5 of them"),
-        (SCORES[:0], TARGET[:0], r"`preds` must have shape \(N,\) or \(N, C\), with N of at least 1, got \(0,\)"),
+        (SCORES[:0], TARGET[:0], r"`preds` must have shape \(N,\) or \(N, C\), with N and C of at least 1, got \(0,\)"),
+        (SCORES.reshape(5, 1)[:, :0], TARGET, r"`preds` must have shape .* N and C of at least 1, got \(5, 0\)"),
+        (np.array(["a", "b"]), TARGET[:2], "`preds` must contain numbers, got .*U1"),
+        (SCORES[:2], np.array(["a", "b"]), "`target` must contain numbers, got .*U1"),
+        (
+            torch.ones(5, 2, dtype=torch.uint16),
+            TARGET,
+            "`preds` must be a floating or integer tensor, got torch.uint16",
+        ),
         (torch.rand(5, 2), torch.arange(5), "`target` must contain class indices from 0 to 1, got"),
         ({"q": {"a": math.nan}}, QRELS, "scores that are finite"),
     ],

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +82,7 @@ def explain(
         images = detections.Detections(preds, target, box_format)
         return explanation_of(detections.CONVENTIONS, images.evaluate, reported)
     values, labels = _validate_scores(preds, target)
-    conventions = scores.conventions(multiclass=values.ndim == 2 and torch.as_tensor(target).ndim == 1)
+    conventions = scores.conventions(multiclass=values.ndim == 2 and np.ndim(target) == 1)
     return explanation_of(conventions, scores.Scores(values, labels).evaluate, reported)
 
 
@@ -92,15 +93,10 @@ def _is_nested(value: Any) -> bool:
 
 def _validate_scores(preds: Any, target: Any) -> tuple[Tensor, Tensor]:
     """Return scores and 0/1 targets on the CPU, of one shape."""
-    values = []
-    for name, value in (("preds", preds), ("target", target)):
-        if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
-            raise_invalid(name, "must be a tensor, an array, a run or images", Plain(type(value).__name__), TypeError)
-        values.append(torch.as_tensor(value).detach().cpu())
-    scores_, labels = values
-    if scores_.ndim not in (1, 2) or not len(scores_):
-        raise_invalid("preds", "must have shape (N,) or (N, C), with N of at least 1", tuple(scores_.shape))
-    tensors.numbers("preds", scores_.reshape(-1))
+    scores_, labels = _as_tensor("preds", preds), _as_tensor("target", target)
+    if scores_.ndim not in (1, 2) or not scores_.numel():
+        raise_invalid("preds", "must have shape (N,) or (N, C), with N and C of at least 1", tuple(scores_.shape))
+    tensors.scores("preds", scores_)
     if scores_.is_floating_point() and bool(scores_.isnan().any()):
         raise_invalid("preds", "must not contain NaN", Plain(f"{int(scores_.isnan().sum())} of them"))
     if labels.is_floating_point() or labels.is_complex():
@@ -115,3 +111,15 @@ def _validate_scores(preds: Any, target: Any) -> tuple[Tensor, Tensor]:
     if bool(((labels != 0) & (labels != 1)).any()):
         raise_invalid("target", "must contain only 0 and 1", sorted(set(labels.reshape(-1).tolist()))[:5])
     return scores_, labels.to(torch.int64)
+
+
+def _as_tensor(name: str, value: Any) -> Tensor:
+    """Return a tensor or an array of numbers as a tensor on the CPU."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if not hasattr(value, "__array__"):
+        raise_invalid(name, "must be a tensor, an array, a run or images", Plain(type(value).__name__), TypeError)
+    array = np.array(value, order="C")  # torch has no negative strides
+    if array.dtype.kind not in "biufc":
+        raise_invalid(name, "must contain numbers", array.dtype, TypeError)
+    return torch.from_numpy(array)

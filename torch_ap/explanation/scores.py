@@ -94,4 +94,5 @@ def _transformed(scores: Tensor, how: str) -> Tensor:
         return (scores >= (0.0 if is_logit else 0.5)).to(torch.int64)
     if not is_logit or how == "unchanged":
         return scores
+    scores = scores if scores.is_floating_point() else scores.to(torch.get_default_dtype())
     return scores.softmax(1) if how == "softmax of logits" else scores.sigmoid()
