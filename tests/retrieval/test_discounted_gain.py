@@ -116,7 +116,7 @@ def test_trec_eval_agrees_where_documents_were_not_retrieved():
 
 @each("ties", list(TIES))
 @each("gains", list(GAINS))
-@each("k", [None, 2, 4])
+@each("k", [None, 2, 4, "relevant"])
 def test_chance_level_is_the_mean_over_all_orders(ties, gains, k):
     scores = [[0.4, 0.4, 0.2, 0.2, 0.2], [0.1] * 3, [0.3], [0.9, 0.8]]
     grades = [[1, 0, 3, 0, 2], [0, 1, 0], [1], [0, 0]]
@@ -127,8 +127,9 @@ def test_chance_level_is_the_mean_over_all_orders(ties, gains, k):
         batch = (torch.tensor(s + [0.0] * len(more)), torch.tensor(y + more), torch.full((len(s + more),), query))
         metric.update(*batch, retrieved=retrieved)
         rule = ties if ties == "grouped" else "expected"
+        rank = sum(grade > 0 for grade in y + more) if k == "relevant" else k
         values = [
-            oracles.normalized_dcg(s, order, y + more, k=k, gains=gains, ties=rule)
+            oracles.normalized_dcg(s, order, y + more, k=rank, gains=gains, ties=rule)
             for order in itertools.permutations(y)
         ]
         wanted.append(sum(values) / len(values))

@@ -48,9 +48,9 @@ def test_grouped_ties_count_at_the_end_of_their_group():
 
 @pytest.mark.parametrize("ties", ["expected", "grouped"])
 def test_chance_level_is_the_mean_over_all_orders_of_the_labels(ties):
-    for k in (None, 3):
-        metric = torch_ap.RetrievalRankBiasedPrecision(p=0.6, top_k=k, ties=ties)
-        metric.update(PREDS[None], TARGET[None])
+    for top_k, k in ((None, None), (3, 3), ("relevant", 5)):
+        metric = torch_ap.RetrievalRankBiasedPrecision(p=0.6, top_k=top_k, ties=ties)
+        metric.update(PREDS[None], TARGET[None], num_relevant=torch.tensor([5]))  # one was not retrieved
         metric.set_dtype(torch.float64)
         labels = torch.tensor(sorted(set(itertools.permutations(RELEVANT))))
         rows = PREDS.expand(len(labels), -1) if ties == "grouped" else -torch.arange(7.0).expand(len(labels), -1)

@@ -152,8 +152,9 @@ class Measure(ABC):
 
         Args:
             curve: S rankings of n items.
-            groups: the same rankings with all items as hits, so that each tie group is an entry. The last rankings may
-                be missing if they have no items. Random orders keep these groups. None for orders without ties.
+            groups: the same rankings with all items as hits, so that each tie group is an entry, and with the m of
+                ``curve``. The last rankings may be missing if they have no items. Random orders keep these groups. None
+                for orders without ties.
             undefined: the value of an order for which the measure is undefined; None to leave such orders out.
 
         Returns:

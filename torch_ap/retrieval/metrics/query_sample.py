@@ -139,8 +139,11 @@ class QuerySample(Sample):
         check_mean(self.settings.aggregation, "a chance level")
         if not isinstance(self._measure, Measure):
             raise ValueError(f"a chance level requires a measure that defines it, got {short_repr(self._measure)}")
-        groups = self.all_groups() if self._measure.rule.is_threshold else None
-        values = self._measure.chance_level(self.rankings.curve, groups=groups, undefined=self._undefined)
+        curve, groups = self.rankings.curve, None
+        if self._measure.rule.is_threshold:
+            groups = self.all_groups()
+            groups = replace(groups, m=curve.m[: len(groups.m)])  # `top_k="relevant"` is the number of relevant items
+        values = self._measure.chance_level(curve, groups=groups, undefined=self._undefined)
         return self.settings.value(self._per_query(values), self.dtype, warn=False)
 
     def chance_test(self, method: QueryChanceMethod, resampling: Resampling) -> ChanceTest:
