@@ -239,6 +239,24 @@ def test_no_order_changes_the_value():
     assert RetrievalMAP().chance_test(n_resamples=20).p_value.isnan()
 
 
+@each("top_k", [None, 2])
+@each("action", ["neg", "pos", "skip", "nan", "error"])
+def test_relevant_documents_of_which_none_is_retrieved(action, top_k):
+    """The value is 0 in every order, and so is its chance level."""
+    metric = RetrievalMAP(action, top_k=top_k)
+    metric.update(torch.tensor([[0.9, 0.5, 0.3]] * 2), torch.zeros(2, 3).long(), num_relevant=torch.tensor([1, 2]))
+    assert (metric.compute(), metric.chance_level()) == (0, 0)
+    for options in ({}, {"method": "gamma"}, {"groups": {0: 0, 1: 1}}):
+        found = metric.chance_test(n_resamples=20, **options)
+        assert found.reason == "no query has a ranked relevant item"
+        assert found.p_value.isnan()
+        assert found.lift.isnan()
+    metric.update(torch.tensor([[0.9, 0.5, 0.3]]), torch.tensor([[0, 1, 0]]), num_relevant=torch.tensor([1]))
+    found = metric.chance_test(n_resamples=200)
+    assert float(found.estimate) == pytest.approx(0.5 / 3)
+    assert float(found.p_value) == pytest.approx(2 / 3, abs=0.15)  # the ranks 1 and 2 of 3
+
+
 def grouped_p_value(values, levels, groups, spreads):
     """Return the one-sided p-value of the mean difference, from the sums of each group.
 

@@ -239,7 +239,7 @@ class RandomLabels:
         if method == "t" and self.group is None:
             raise_invalid("method", "must be 'auto', 'permutation' or 'gamma' without `groups`", method)
         value = self._sum(self.measure(self.curve)[None])[0].item()
-        if math.isnan(value) or not bool((self.weights > 0).any()):
+        if math.isnan(value) or not bool((self.weights * self.hits > 0).any()):
             reason = "a query's value is NaN" if math.isnan(value) else "no query has a ranked relevant item"
             return ChanceTest.from_numbers(*[math.nan] * 7, method="permutation", reason=reason)
         mean, variance, least = self.moments

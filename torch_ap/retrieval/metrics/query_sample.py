@@ -339,8 +339,8 @@ def chance_test(
             default method is then "t".
 
     Returns:
-        :class:`torch_ap.inference.ChanceTest` on the metric's device; NaN, with a reason, if no query has a relevant
-        item, or a value is NaN.
+        :class:`torch_ap.inference.ChanceTest` on the metric's device; NaN, with a reason, if no query has a
+        retrieved relevant item, or a value is NaN.
 
     Raises:
         TypeError, ValueError: for an ``aggregation`` other than "mean", several k, interpolated AP,
