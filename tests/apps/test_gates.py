@@ -234,11 +234,22 @@ def test_status_of_runs(run):
         (("bad", "good", "--compare", "--fail-if-worse", "0.1", "--fail-below", "P.5=0.1", "-m", "P_5"), 0),
         (("good", "good", "--compare", "--fail-if-worse", "-m", "ndcg"), 0),
         (("good", "-m", "dcg", "--fail-below", "dcg=1.5"), 0),  # no share
+        *(
+            (("good", *words, "-m", name), status)
+            for name in ("hits(rel=1)@10", "hits(judged_only=True)@10", "hits-l1", "dcg(judged_only=True)@5")
+            for words, status in (
+                (("--fail-below", f"{name}=1.5"), 0),
+                (("--fail-below", f"{name}=9"), 1),
+                (("bad", "--compare", "--fail-if-worse", "3"), 0),
+            )
+        ),
     ):
         said = run("trec", "qrels", *words, "--json", status=status)
         found = json.loads(said.out)["gates"]
         assert gates.status_of([Gate("", "", 0, None, result=x["result"]) for x in found]) == status
     for words, part in (
+        (("good", "--fail-below", "AP(rel=1)@10=2", "-m", "AP(rel=1)@10"), "must have a bound in [0, 1], got 2"),
+        (("good", "bad", "--compare", "--fail-if-worse", "2", "-m", "AP(rel=1)"), "AP(rel=1) must be at most 1, got 2"),
         (("good", "--fail-below", "num_ret=3", "-m", "num_ret"), "--fail-below num_ret has no interval"),
         (("good", "--fail-below", "gm_map=0", "-m", "gm_map"), "--fail-below gm_map has no interval"),
         (("good", "--fail-below", "P=0"), "--fail-below takes a measure of this command, map, map@10"),

@@ -93,6 +93,11 @@ class Gate:
         return rule | ({"reason": self.reason} if self.reason else {})
 
 
+def is_named_share(name: str) -> bool:
+    """Return whether all values of a measure of tables or detectors are in [0, 1]."""
+    return name.partition("@")[0] not in TOTALS
+
+
 def gates_of(
     args: argparse.Namespace,
     system: str,
@@ -100,6 +105,7 @@ def gates_of(
     differences: Mapping[str, Estimate],
     baseline: str = "",
     full_name: Callable[[str], str] = str,
+    is_share: Callable[[str], bool] = is_named_share,
 ) -> list[Gate]:
     """Return the gates of one system.
 
@@ -110,6 +116,7 @@ def gates_of(
         differences: comparison with the baseline of each measure by its name.
         baseline: name of the baseline.
         full_name: returns the name in ``values`` of a measure in ``--fail-below``.
+        is_share: returns whether all values of a measure in ``values`` are in [0, 1].
 
     Raises:
         ValueError: for an unknown measure, and for a bound or a margin that no value can reach.
@@ -120,22 +127,17 @@ def gates_of(
         if name not in values:
             got = f"{short_repr(requested)}{f'; add -m {requested}' if hasattr(args, 'measures') else ''}"
             raise ValueError(f"--fail-below takes a measure of this command, {', '.join(values)}, got {got}")
-        if _is_share(name) and not 0 <= bound <= 1:
+        if is_share(name) and not 0 <= bound <= 1:
             raise ValueError(f"--fail-below {name} must have a bound in [0, 1], got {bound:.10g}")
         gates.append(Gate(system, name, bound, values[name]))
     if args.fail_if_worse is not None:
         if not differences:
             raise ValueError("--fail-if-worse takes a measure that is not a count, got none")
         for name in differences:
-            if _is_share(name) and args.fail_if_worse > 1:
+            if is_share(name) and args.fail_if_worse > 1:
                 raise ValueError(f"--fail-if-worse of {name} must be at most 1, got {args.fail_if_worse:.10g}")
         gates += [Gate(system, name, -args.fail_if_worse, x, baseline) for name, x in differences.items()]
     return gates
-
-
-def _is_share(name: str) -> bool:
-    """Whether all values of a measure are in [0, 1]."""
-    return name.partition("@")[0] not in TOTALS
 
 
 def decide(gates: Sequence[Gate], confidence_level: float) -> None:

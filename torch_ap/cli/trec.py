@@ -306,7 +306,8 @@ def _gates_of_runs(
     for run, by_measure in others if args.compare else results.items():
         values = {name: value(result, name) for name, result in by_measure.items()}
         differences = {name: difference(x, name) for name, x in by_measure.items() if not x.counted}
-        tested += gates.gates_of(args, run, values, differences, baseline, full_name)
+        shares = {name for name, result in by_measure.items() if result.is_share}
+        tested += gates.gates_of(args, run, values, differences, baseline, full_name, shares.__contains__)
     return tested
 
 

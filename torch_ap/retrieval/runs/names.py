@@ -294,13 +294,13 @@ def _geometric_mean(values: Tensor) -> float:
 def _count_result(name: str, judged: Judged) -> Result:
     """Return the number of documents per query, or the number of queries."""
     if name == "num_q":
-        return Result([], torch.zeros(0, dtype=torch.int64), len(judged.queries), counted=True)
+        return Result([], torch.zeros(0, dtype=torch.int64), len(judged.queries), counted=True, is_share=False)
     curve = judged.curve
     if name == "num_nonrel_judged_ret":
         values = judged.nonrelevant.hits_seen
     else:
         values = {"num_ret": curve.n, "num_rel": curve.m, "num_rel_ret": curve.hits_seen}[name]
-    return Result(judged.queries, values, int(values.sum()), counted=True)
+    return Result(judged.queries, values, int(values.sum()), counted=True, is_share=False)
 
 
 def measure_of(name: str, judged: Judged) -> Measure:
