@@ -30,7 +30,7 @@ from torch_ap.cli import main, progress
 from torch_ap.cli.detectors import system_names
 from torch_ap.core.items.settings import average_precision_settings
 from torch_ap.reports import cautions
-from torch_ap.retrieval import RetrievalNormalizedDCG
+from torch_ap.retrieval import RetrievalAUROC, RetrievalNormalizedDCG
 from torch_ap.retrieval.inputs import QueryInputs
 from torch_ap.retrieval.measures.gain import NormalizedDCG
 from torch_ap.retrieval.metrics.analyses import EvaluatedQueries
@@ -271,6 +271,20 @@ def test_the_range_of_a_warning_equals_the_orders(tmp_path):
     metric.update(scores, target)
     (said,) = [x for x in warned(report(metric, tmp_path / "x.md").read_text()) if "Tied" in x]
     assert re.findall(r"0\.\d{3}", said) == ends
+
+
+@pytest.mark.parametrize("kind", [BinaryAveragePrecision, RetrievalMAP, RetrievalAUROC])
+def test_ties_without_extreme_orders_have_no_range(kind, tmp_path):
+    """AP of the found hits and AUROC in the top k can be outside the values with hits first and hits last."""
+    scores, target = (SCORES * 2).round(), TARGET
+    batch = (scores, target) if kind is BinaryAveragePrecision else (scores.reshape(40, 10), target.reshape(40, 10))
+    has_range = []
+    for settings in ({"top_k": 3}, {}):
+        metric = kind(**settings | ({} if kind is RetrievalAUROC else {"denominator": "found"}))
+        metric.update(*batch)
+        (said,) = [x for x in warned(report(metric, tmp_path / "x.md").read_text()) if "Tied" in x]
+        has_range.append("between" in said)
+    assert has_range == [False, True]
 
 
 def test_warnings_of_bins_classes_and_queries(tmp_path):

@@ -3,15 +3,21 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import ir_measures
 import pytest
 import pytrec_eval
+import torch
 
 import torch_ap
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
 from torch_ap.compat import RelevanceEvaluator
+from torch_ap.core.measures.convention import Convention
+from torch_ap.core.ranking.builders import from_scores
+from torch_ap.retrieval.measures.roc import AUROC
+from torch_ap.retrieval.runs.names import formula
 
 DRAWS = 40
 
@@ -268,6 +274,63 @@ def test_ranges_are_the_values_of_the_tie_rules():
             values_of(qrels, run, "AP", ties=rule) for rule in ("pessimistic", "expected", "optimistic")
         )
         assert note.endswith(f"in other orders {low:.4f} to {high:.4f}, on average {expected:.4f}")
+
+
+def mean_precision_of_found(grades):
+    """Return the mean of the precisions at the relevant documents of the top k, by definition; 0 without one."""
+    precisions = [sum(grades[: rank + 1]) / (rank + 1) for rank, grade in enumerate(grades) if grade]
+    return sum(precisions) / max(len(precisions), 1)
+
+
+def test_the_note_on_ties_has_no_range_if_hits_first_and_last_are_not_the_extremes(tmp_path):
+    qrels = {"r": {"a": 1}} | {f"z{i}": {"a": 1, "b": 1} for i in range(11)}
+    tied = {f"z{i}": {"a": 3.0, "b": 2.0, "c": 2.0, "d": 2.0} for i in range(11)}
+    run = {"r": {"a": 1.0, "b": 1.0}} | tied
+    of_r = [mean_precision_of_found(order) for order in ((1, 0), (0, 1))]
+    of_z = [mean_precision_of_found((1, *order[:2])) for order in itertools.permutations((1, 0, 0))]
+    mean = (sum(of_r) / 2 + 11 * sum(of_z) / 6) / 12
+    value = (0.5 + 11) / 12  # the order of the names: d, c, b, and b before a
+    text = f"AP@3 is {value:.4f}, over all orders on average {mean:.4f}"
+    assert min(of_z) < mean_precision_of_found((1, 0, 0)) == 1  # hits last is not the worst order
+    lines = [f"{q} Q0 {d} 1 {score} t" for q, listed in run.items() for d, score in listed.items()]
+    (tmp_path / "run").write_text("\n".join(lines) + "\n")
+    for given in (run, tmp_path / "run"):
+        (note,) = (
+            x for x in torch_ap.evaluate(qrels, given, ["AP@3", "P@1"], denominator="found").notes if "tied" in x
+        )
+        assert f"{text}; P@1 is 0.9167, in other orders 0.9167 to 1.0000, on average 0.9583" in note
+    (note,) = (x for x in torch_ap.evaluate(qrels, run, "AP@3", denominator="min").notes if "tied" in x)
+    assert "in other orders" in note
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        *(Convention(top_k, denominator) for top_k in (None, 3) for denominator in ("min", "relevant", "found")),
+        *(Convention(None, interpolation=x) for x in ("11-point", "all-points", "trapezoid")),
+        *(AUROC(top_k, max_fpr) for top_k in (None, 3) for max_fpr in (None, 0.4)),
+        *(
+            formula(x, "expected")
+            for x in ("P@3", "R@3", "F@3", "R_cap@2", "Rprec", "recip_rank", "success@2", "RBP", "hits@3")
+        ),
+    ],
+    ids=repr,
+)
+def test_hits_first_and_last_are_the_extremes_of_monotone_measures(measure):
+    """The other measures have an order outside the range for some of the rankings."""
+    is_inside = []
+    for target in itertools.product((0, 1), repeat=5):
+        scores, hits = torch.tensor([3.0, 2.0, 2.0, 2.0, 1.0]), torch.tensor(target)
+        low, high = (
+            float(replace(measure, ties=x)(from_scores(scores, hits == 1))) for x in ("pessimistic", "optimistic")
+        )
+        orders = itertools.permutations(target[1:4])
+        labels = [torch.tensor([target[0], *order, target[4]]) == 1 for order in orders]
+        values = [float(measure(from_scores(torch.arange(5, 0, -1.0), x))) for x in labels]
+        values = [x for x in values if not math.isnan(x)]
+        is_inside += [low - 1e-12 <= x <= high + 1e-12 for x in values if not math.isnan(high - low)]
+    assert is_inside
+    assert all(is_inside) == measure.is_monotone
 
 
 def test_the_note_of_the_documents_of_pytrec_eval_56():

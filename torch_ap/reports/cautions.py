@@ -20,7 +20,9 @@ _MAX_NAMES = 5
 
 
 def mean_range(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Return the mean AP with positives last and with positives first among equal scores."""
+    """Return the mean AP with the worst and the best order of equal scores; NaN if they are unknown."""
+    if not all(Convention(x.top_k, x.denominator).is_monotone for x in curves):
+        return math.nan, math.nan
     low, high = (
         torch.cat([Convention(x.top_k, x.denominator, x.interpolation, ties)(x._ranking()) for x in curves])
         for ties in ("pessimistic", "optimistic")
@@ -52,8 +54,8 @@ def ties(group_sizes: Tensor, low: float, high: float) -> list[str]:
 
 
 def wide_bins(bins: int, low: float, high: float) -> list[str]:
-    """Return a warning if the order of the items in the bins matters."""
-    if high - low <= _WIDE:
+    """Return a warning if the order of the items in the bins matters, by the range of the value; NaN if unknown."""
+    if not high - low > _WIDE:  # also for NaN
         return []
     return [f"Bins too wide: {bins:,} bins of scores leave {_range_text('their items', low, high)}."]
 

@@ -238,14 +238,15 @@ def _warnings(metric: QueryAnalyses, table: _PerQuery) -> list[str]:
         groups = segments.as_float64(metric._sample().all_groups().items)
     else:
         groups = _group_sizes(run.scores, run.queries)
-    if hasattr(measure, "ties") and settings.aggregation == "mean":
+    has_rules = hasattr(measure, "ties") and settings.aggregation == "mean"
+    if has_rules and getattr(measure, "is_monotone", True):  # own measures may lack it
         tied_metric = metric if run is None or run.tied is None else run.tied
         ends = [float(metric.compute())] if run is not None else []
         for ties in ("pessimistic", "optimistic"):
             each = settings.per_query(tied_metric._ranked(), replace(measure, ties=ties))  # type: ignore[type-var]
             ends.append(float(each.values[each.counted].nanmean()))
         texts += cautions.ties(groups, min(ends), max(ends))
-    elif run is not None:
+    elif has_rules or run is not None:
         texts += cautions.ties(groups, math.nan, math.nan)
     if not metric.preds:
         return texts

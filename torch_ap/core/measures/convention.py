@@ -151,9 +151,14 @@ class Convention(Measure):
         return isinstance(self.interpolation, str) and self.interpolation in _LINE_AREAS
 
     @property
+    def is_monotone(self) -> bool:
+        """Whether a hit that moves up never makes the value worse; among hits in the top k it can lower their mean."""
+        return self.top_k is None or self.denominator != "found"
+
+    @property
     def has_chance_level(self) -> bool:
         """Whether the mean over random orders has a closed form."""
-        return self.interpolation is None and (self.top_k is None or self.denominator != "found")
+        return self.interpolation is None and self.is_monotone
 
     @property
     def has_bounds(self) -> bool:

@@ -100,6 +100,11 @@ class Measure(ABC):
         return self.is_bounded
 
     @property
+    def is_monotone(self) -> bool:
+        """Whether a hit that moves up never makes the value worse: hits first and hits last are the extreme orders."""
+        return True
+
+    @property
     def has_chance_level(self) -> bool:
         """Whether the mean over random orders has a closed form."""
         return True

@@ -74,6 +74,11 @@ class AUROC(Measure):
             checks.positive_fraction("max_fpr", self.max_fpr)
 
     @property
+    def is_monotone(self) -> bool:
+        """Whether a hit that moves up never makes the value worse; one that enters the top k can come below misses."""
+        return self.top_k is None
+
+    @property
     def has_chance_level(self) -> bool:
         """Whether the mean over random orders has a closed form."""
         return not self.rule.is_threshold or (self.top_k is None and self.max_fpr is None)

@@ -61,8 +61,8 @@ class Measured:
         unjudged: number of queries of the run without judgements.
         counts: numbers of documents, for the relevance level of the first measure.
         scores_are_ranks: whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in this order.
-        by_order: results for the rules ``ORDERS`` of tied documents, of measures with the rule; empty unless names
-            decide between tied documents and ``with_orders``.
+        by_order: results for the rules ``ORDERS`` of tied documents, of measures whose lowest, mean and highest value
+            they give; empty unless names decide between tied documents and ``with_orders``.
     """
 
     results: dict[str, Result]
@@ -144,9 +144,11 @@ def _join_orders(
     joined: dict[str, dict[str, Result]] = {rule: {} for rule in ORDERS}
     parts = [*by_order, *[{}] * (len(results) - len(by_order))]
     for rule, of_rule in joined.items():
-        for name in (x.requested_name for x in rules.measures if names.has_rule(x.name, rule)):
-            values = [part.get(rule, own)[name] for part, own in zip(parts, results, strict=True)]
-            of_rule[name] = _concatenate(values).reorder(counted)
+        for x in rules.measures:
+            if names.has_order(x.name, rule, rules.denominator):
+                name = x.requested_name
+                values = [part.get(rule, own)[name] for part, own in zip(parts, results, strict=True)]
+                of_rule[name] = _concatenate(values).reorder(counted)
     return joined
 
 
@@ -239,7 +241,8 @@ def _results_by_order(judged: Views, rules: Rules) -> dict[str, dict[str, Result
         assert isinstance(of_view.documents, Listed)
         documents = replace(of_view.documents, by_document=False, by_name={})
         for rule, results in by_order.items():
-            measures = {x.requested_name: x.name for x in rules.bound[view] if names.has_rule(x.name, rule)}
+            bound = [x for x in rules.bound[view] if names.has_order(x.name, rule, rules.denominator)]
+            measures = {x.requested_name: x.name for x in bound}
             rankings = Judged(of_view.queries, rule, of_view.relevance_level, documents)
             results |= names.evaluate(rankings, names.bind(measures, rule, rules.denominator))
     return by_order

@@ -353,12 +353,13 @@ def meaning(name: str, convention: str, denominator: str) -> str:
     return words.describe_over_queries(formula(name, convention, denominator), entry.aggregation, order)
 
 
-def has_rule(name: str, ties: str) -> bool:
-    """Return whether the order of tied documents changes a measure, and the measure has this rule for them."""
+def has_order(name: str, ties: str, denominator: str) -> bool:
+    """Return whether a tie rule gives the lowest, mean or highest value of a measure over orders of tied documents."""
     entry = _parse_known(name).entry
     if name in COUNTS or entry.name in _JUDGED_MEASURES or entry.is_trec_only:
         return False
-    return ties in entry.load().supported_ties
+    measure = formula(name, "expected", denominator)
+    return ties in measure.supported_ties and (measure.is_monotone or ties == "expected")
 
 
 def needs_judgements(name: str) -> bool:

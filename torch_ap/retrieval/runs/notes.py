@@ -82,19 +82,23 @@ def describe_name_ties(queries: int) -> str:
 def describe_orders(run: Measured, counted: list[Any] | None = None) -> str:
     """Return the end of a sentence with the range of the measures that depend on the order; "" if there is none.
 
+    The range is unknown if hits first and hits last are not the extreme orders.
+
     Args:
         run: measures of a run.
         counted: queries that count; None for all queries of the run.
     """
     ranges = []
-    for name in run.by_order.get(ORDERS[0], {}):
-        results = [run.results[name], *(run.by_order[rule].get(name) for rule in ORDERS)]
+    for name, result in run.results.items():
+        results = [result, *(run.by_order.get(rule, {}).get(name) for rule in ORDERS)]
         value, low, mean, high = (
             math.nan if x is None else (x if counted is None else x.reorder(counted)).aggregate for x in results
         )
         if high - low > _SAME_MEAN:
             expected = "" if math.isnan(mean) else f", on average {mean:.4f}"
             ranges.append(f"{name} is {value:.4f}, in other orders {low:.4f} to {high:.4f}{expected}")
+        elif math.isnan(high) and abs(value - mean) > _SAME_MEAN:
+            ranges.append(f"{name} is {value:.4f}, over all orders on average {mean:.4f}")
     rest = f"; and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
     return f": {'; '.join(ranges[:_MOST_RANGES])}{rest}" if ranges else ""
 
