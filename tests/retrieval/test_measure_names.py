@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import warnings
 from dataclasses import replace
 
 import ir_measures
@@ -139,6 +140,7 @@ OF_IR_MEASURES = (
 )
 
 
+@pytest.mark.filterwarnings("ignore:none of the .* is relevant at grade 2 or more:UserWarning")
 def test_names_of_ir_measures_have_its_values():
     measures = [*map(ir_measures.parse_measure, OF_IR_MEASURES)]
     for seed in range(6):
@@ -257,9 +259,8 @@ def test_the_note_on_ties_has_the_range_of_the_measures(tmp_path):
     note = next(x for x in torch_ap.evaluate(qrels, run, ["AP", "ERR", "Judged"]).notes if "tied" in x)
     assert text in note
     assert note.endswith("0.0469 to 0.0625, on average 0.0547")
-    lines = [f"{q} Q0 {d} 1 {score} t" for q, listed in run.items() for d, score in listed.items()]
-    (tmp_path / "run").write_text("\n".join(lines) + "\n")
-    note = next(x for x in torch_ap.evaluate(qrels, tmp_path / "run", ["AP", "ERR"]).notes if "tied" in x)
+    path = write_run(tmp_path / "run", run)
+    note = next(x for x in torch_ap.evaluate(qrels, path, ["AP", "ERR"]).notes if "tied" in x)
     assert text in note
     many = torch_ap.evaluate(qrels, run, ["AP", "ERR", "P@1", "RR", "ndcg"])
     assert next(x for x in many.notes if "tied" in x).endswith("; and 2 more")
@@ -274,6 +275,51 @@ def test_ranges_are_the_values_of_the_tie_rules():
             values_of(qrels, run, "AP", ties=rule) for rule in ("pessimistic", "expected", "optimistic")
         )
         assert note.endswith(f"in other orders {low:.4f} to {high:.4f}, on average {expected:.4f}")
+
+
+def write_run(path, run):
+    lines = [f"{q} Q0 {d} 1 {score} t" for q, listed in run.items() for d, score in listed.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def is_mixed(run, qrels, query, level):
+    """Return whether relevant and other documents of a query share a score."""
+    scores = {True: set(), False: set()}
+    for document, score in run[query].items():
+        scores[qrels[query].get(document, 0) >= level].add(score)
+    return bool(scores[True] & scores[False])
+
+
+@each("ties", ["trec9", "trec10"])
+@each("seed", range(4))
+def test_the_note_on_ties_does_not_depend_on_the_order_of_the_measures(ties, seed, tmp_path):
+    qrels, run = draw_run(seed, ties=True)
+    path = write_run(tmp_path / "run", run)
+    requested = ["AP(rel=3)", "nDCG(judged_only=True)@5", "AP", "P(rel=2)@3", "num_ret", "AP(judged_only=True)"]
+    queries = sum(any(is_mixed(run, qrels, query, level) for level in (1, 2, 3)) for query in run)
+    for measures in (requested, requested[::-1], requested[2:] + requested[:2]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # relevance at grade 3
+            notes, of_file = (torch_ap.evaluate(qrels, x, measures, ties=ties).notes for x in (run, path))
+        assert sorted(notes) == sorted(of_file)
+        (note,) = (x for x in notes if "tied" in x)
+        assert f"has tied scores in {queries} quer" in note
+        ranges = note.split("d10': ")[1].split("; ")
+        named = [x.split(" is ")[0] for x in ranges if " is " in x]
+        assert len(named) == 3
+        assert named == [x for x in measures if x in named]
+        assert any("have no judgement" in x for x in notes)  # some measures leave these documents out
+
+
+def test_the_warning_on_relevance_names_the_grade_that_no_document_has(tmp_path):
+    qrels, run = {"q": {"a": 1, "b": 0, "c": 2}}, {"q": {"a": 2.0, "b": 1.0}}
+    for given in (run, write_run(tmp_path / "run", run)):
+        for measures in (["AP", "AP(rel=2)"], ["AP(rel=2)", "AP"]):
+            with pytest.warns(UserWarning, match="none of the 2 documents of `run` is relevant at grade 2 or more"):
+                torch_ap.evaluate(qrels, given, measures)
+        with pytest.warns(UserWarning, match=r"none of the 2 documents of `run` is relevant\.$"):
+            torch_ap.evaluate(qrels, given, "AP(rel=2)")
 
 
 def mean_precision_of_found(grades):
@@ -292,9 +338,7 @@ def test_the_note_on_ties_has_no_range_if_hits_first_and_last_are_not_the_extrem
     value = (0.5 + 11) / 12  # the order of the names: d, c, b, and b before a
     text = f"AP@3 is {value:.4f}, over all orders on average {mean:.4f}"
     assert min(of_z) < mean_precision_of_found((1, 0, 0)) == 1  # hits last is not the worst order
-    lines = [f"{q} Q0 {d} 1 {score} t" for q, listed in run.items() for d, score in listed.items()]
-    (tmp_path / "run").write_text("\n".join(lines) + "\n")
-    for given in (run, tmp_path / "run"):
+    for given in (run, write_run(tmp_path / "run", run)):
         (note,) = (
             x for x in torch_ap.evaluate(qrels, given, ["AP@3", "P@1"], denominator="found").notes if "tied" in x
         )

@@ -379,13 +379,15 @@ def _notes(
     by_path = list(zip(args.runs, runs, strict=True))
     yield from (f"{path} {notes.describe_unjudged(x.unjudged)}" for path, x in by_path if x.unjudged)
     yield from (
-        f"{path}: none of its documents is relevant by {args.qrels}" for path, x in by_path if x.counts.is_blind
+        f"{path}: none of its documents is relevant{notes.describe_level(x)} by {args.qrels}"
+        for path, x in by_path
+        if x.blind_level is not None
     )
     yield from (
-        f"{path} {notes.describe_name_ties(x.counts.by_name)} (no such order with --convention expected or grouped)"
+        f"{path} {notes.describe_name_ties(x.by_name)} (no such order with --convention expected or grouped)"
         f"{notes.describe_orders(x)}"
         for path, x in by_path
-        if x.counts.by_name
+        if x.by_name
     )
     if output.queries_differ:
         if not args.compare:

@@ -38,7 +38,7 @@ class Listed:
         number: (N,) int64, the index of their query in ``qrels.queries``.
         by_document: whether tied documents are in descending order of their ids, as in trec_eval.
         chosen: (S,) int64, the indices of the evaluated queries in ``qrels.queries``.
-        by_name: number of queries where names decide ties, by the lowest relevant grade; set by :meth:`curve`.
+        by_name: queries where names decide ties, by the lowest relevant grade; set by :meth:`curve`.
     """
 
     qrels: Qrels
@@ -48,7 +48,7 @@ class Listed:
     number: Tensor
     by_document: bool
     chosen: Tensor
-    by_name: dict[float, int] = field(default_factory=dict)
+    by_name: dict[float, list[Any]] = field(default_factory=dict)
 
     @property
     def documents(self) -> Array:
@@ -65,7 +65,7 @@ class Listed:
         curve = builders.from_scores(self.scores, relevant, segment=self.number, segments_count=queries)
         if self.by_document:
             mixed = curve.segment[(curve.items > 1) & (curve.hits < curve.items)]
-            self.by_name[low] = len(torch.unique(mixed))
+            self.by_name[low] = torch.unique(mixed).tolist()
             curve = _split_ties(curve, self.scores, relevant, self.number, self.documents)
         return _select_rankings(replace(curve, m=segments.count(self.qrels.query[judged], queries)), self.chosen)
 
@@ -76,7 +76,13 @@ class Listed:
         retrieved[self.number] = True
         has_relevant = bool((relevant & retrieved[self.qrels.query]).any())
         has_hits = bool(relevant.numpy()[judged].any())
-        return DocumentCounts(len(self.lines), len(judged), has_relevant, has_hits, self.by_name.get(level, 0))
+        return DocumentCounts(len(self.lines), len(judged), has_relevant, has_hits)
+
+    def queries_by_name(self, level: int) -> list[Any]:
+        """Return the queries where the order of names decides a tie of relevant and other documents."""
+        if self.by_document and level not in self.by_name:  # no measure uses the curve
+            self.curve(level)
+        return self.by_name.get(level, [])
 
     def short_rankings(self, level: int) -> None:
         """Return None: only :meth:`NestedDocuments.short_rankings` has small rankings without arrays."""

@@ -12,6 +12,7 @@ import torch
 from torch_ap.core.columns.columns import Progress
 from torch_ap.retrieval.runs import names, nested
 from torch_ap.retrieval.runs.judged import Judged, Listed, judge
+from torch_ap.retrieval.runs.measure_names import COUNTS
 from torch_ap.retrieval.runs.names import RequestedMeasure, Result
 from torch_ap.retrieval.runs.nested import DocumentCounts, Nested, NestedQrels
 from torch_ap.retrieval.runs.tables import qrels_of, run_of
@@ -59,7 +60,8 @@ class Measured:
         tag: name of the run, from its file, or "".
         missing: judged queries without a document.
         unjudged: number of queries of the run without judgements.
-        counts: numbers of documents, for the relevance level of the first measure.
+        counts: numbers of documents, by the lowest relevant grade of the measures, ascending.
+        by_name: number of queries where the order of names decides a tie of relevant and other documents.
         scores_are_ranks: whether the scores of the first query are 1, 2, 3, ..., or 0, 1, 2, ..., in this order.
         by_order: results for the rules ``ORDERS`` of tied documents, of measures whose lowest, mean and highest value
             they give; empty unless names decide between tied documents and ``with_orders``.
@@ -69,9 +71,20 @@ class Measured:
     tag: str
     missing: list[Any]
     unjudged: int
-    counts: DocumentCounts
+    counts: dict[int, DocumentCounts]
+    by_name: int
     scores_are_ranks: bool
     by_order: dict[str, dict[str, Result]] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> DocumentCounts:
+        """Numbers of documents for the lowest relevant grade."""
+        return next(iter(self.counts.values()))
+
+    @property
+    def blind_level(self) -> int | None:
+        """The lowest relevant grade of the measures that no retrieved document has, although judged documents have."""
+        return next((level for level, counts in self.counts.items() if counts.is_blind), None)
 
     def failure_reason(self, judged: int, qrels: Path | str, path: Path | str) -> str:
         """Return why no query has a value, or "" if some query has one.
@@ -119,7 +132,11 @@ def measure(qrels: Qrels, parts: Iterable[Run], rules: Rules) -> Measured:
         part.tag,
         missing,
         sum(x.unjudged for x in measured),
-        DocumentCounts(*map(sum, zip(*(x.counts for x in measured), strict=True))),
+        {
+            level: DocumentCounts(*map(sum, zip(*(x.counts[level] for x in measured), strict=True)))
+            for level in measured[0].counts
+        },
+        sum(x.by_name for x in measured),
         measured[0].scores_are_ranks,
         _join_orders([x.by_order for x in measured], results, rules, counted),
     )
@@ -226,12 +243,15 @@ def _measure_levels(
         results |= names.evaluate(judged[view], bound)
     if len(judged) > 1:
         results = {x.requested_name: results[x.requested_name] for x in rules.measures}
-    first = rules.measures[0]
-    counts = judged[first.view].documents.counts(first.level)
+    views = {x.view for x in rules.measures if x.name not in COUNTS} or set(judged)
+    documents = judged[min(judged, key=lambda view: view[1])].documents  # all documents, unless all measures omit some
+    counts = {level: documents.counts(level) for level in sorted({level for level, _ in views})}
+    by_name = set[Any]().union(*(judged[view].documents.queries_by_name(view[0]) for view in views))
     by_order = {}
     if rules.with_orders and any(isinstance(x.documents, Listed) and x.documents.by_name for x in judged.values()):
         by_order = _results_by_order(judged, rules)
-    return Measured(results, tag, missing, unjudged, counts, _are_ranks(first_scores), by_order), judged
+    is_ranked = _are_ranks(first_scores)
+    return Measured(results, tag, missing, unjudged, counts, len(by_name), is_ranked, by_order), judged
 
 
 def _results_by_order(judged: Views, rules: Rules) -> dict[str, dict[str, Result]]:

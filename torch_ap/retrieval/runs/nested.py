@@ -113,14 +113,12 @@ class DocumentCounts(NamedTuple):
         judged: number of these documents that were judged.
         has_relevant: whether a judged document is relevant; as a sum, the number of parts of a run.
         has_hits: whether a retrieved document is relevant; as a sum, the number of parts of a run.
-        by_name: number of queries where the order of names decides a tie of relevant and other documents.
     """
 
     documents: int
     judged: int
     has_relevant: int
     has_hits: int
-    by_name: int
 
     @property
     def is_blind(self) -> bool:
@@ -147,9 +145,6 @@ class NestedDocuments:
 
     def counts(self, level: int) -> DocumentCounts:
         """Return the numbers of documents; documents with at least this grade are relevant."""
-        by_name = 0
-        for groups in self.tied.values():
-            by_name += any(min(group) < level <= max(group) for group in groups)
         if isinstance(self.hits, list):
             grades: Any = [grade for row in self.hits for _, grade in row]
             highest = max(grades, default=-1)
@@ -160,7 +155,13 @@ class NestedDocuments:
         if not has_relevant:
             query, grade = self.qrels.columns
             has_relevant = bool(np.array(self.lengths)[query[grade >= level]].any())
-        return DocumentCounts(sum(self.lengths), len(grades), has_relevant, has_hits, by_name)
+        return DocumentCounts(sum(self.lengths), len(grades), has_relevant, has_hits)
+
+    def queries_by_name(self, level: int) -> list[Any]:
+        """Return the queries where the order of names decides a tie of relevant and other documents."""
+        return [
+            query for query, groups in self.tied.items() if any(min(group) < level <= max(group) for group in groups)
+        ]
 
     def short_rankings(self, level: int) -> list[FewHits] | None:
         """Return small rankings, whose hits are the documents with at least this grade; None for large rankings."""

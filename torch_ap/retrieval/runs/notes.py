@@ -30,10 +30,10 @@ def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool, count
         missing, judged = len(run.missing), len(qrels.queries)
         effect = _inflect(missing, "which count{s} 0" if complete else "which {are} left out")
         warnings.append(f"`{name}` has no documents for {missing:,} of {judged:,} judged queries, {effect}")
-    documents = run.counts.documents
-    if run.counts.is_blind:
+    documents = run.documents.documents
+    if run.blind_level is not None:
         subject = "the one document" if documents == 1 else f"none of the {documents:,} documents"
-        warnings.append(f"{subject} of `{name}` is {'not ' if documents == 1 else ''}relevant")
+        warnings.append(f"{subject} of `{name}` is {'not ' if documents == 1 else ''}relevant{describe_level(run)}")
     if run.scores_are_ranks:
         warnings.append(f"the scores of the first query of `{name}` rise by one per document, as ranks do")
     for text in warnings:
@@ -41,9 +41,9 @@ def run_notes(qrels: Judgements, run: Measured, name: str, complete: bool, count
     yield from warnings
     if run.unjudged:
         yield f"`{name}` {describe_unjudged(run.unjudged)}"
-    if run.counts.by_name:
-        yield f"`{name}` {describe_name_ties(run.counts.by_name)}{describe_orders(run, list(counted))}"
-    if unjudged := documents - run.counts.judged:
+    if run.by_name:
+        yield f"`{name}` {describe_name_ties(run.by_name)}{describe_orders(run, list(counted))}"
+    if unjudged := documents - run.documents.judged:
         subject = f"{unjudged:,} of the {documents:,} documents" if documents > 1 else "the one document"
         yield f"{subject} of `{name}` {_inflect(unjudged, '{have} no judgement, and {are} not relevant')}"
 
@@ -64,6 +64,11 @@ def judgement_notes(qrels: Judgements, counted: Sequence[Any], measures: Sequenc
 def levels_of(measures: Sequence[RequestedMeasure]) -> list[int]:
     """Return the lowest relevant grades of the measures that are not counts."""
     return list(dict.fromkeys(x.level for x in measures if x.name not in COUNTS))
+
+
+def describe_level(run: Measured) -> str:
+    """Return the end of a sentence about the grade that no document has; "" for measures with one relevant grade."""
+    return f" at grade {run.blind_level} or more" if len(run.counts) > 1 else ""
 
 
 def describe_unjudged(queries: int) -> str:
