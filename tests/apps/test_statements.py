@@ -476,6 +476,14 @@ def test_chance_of_runs(run):
     assert (
         "--chance-test is for map and map@k" in run("trec", "qrels", "good", "-m", "P_5", "--chance-test", status=2).err
     )
+    for convention in ("trec9", "expected", "grouped"):
+        run("trec", "qrels", "good", *words, "--convention", convention)
+    for convention in ("optimistic", "pessimistic"):
+        said = run("trec", "qrels", "good", *words, "--convention", convention, status=2).err
+        rule = "one of 'trec10', 'trec9', 'expected', 'grouped' or another without --chance-test"
+        assert said == f"torch-ap: --convention must be {rule}, got '{convention}'\n"
+    said = run("trec", "qrels", "good", "-m", "bpref", "--convention", "expected", status=2).err
+    assert said.endswith("trec_eval only: it needs --convention trec9 or --convention trec10\n")
 
 
 @pytest.mark.usefixtures("runs")

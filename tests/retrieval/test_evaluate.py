@@ -89,6 +89,19 @@ def test_peers_names_and_values(recwarn):
     assert not [x for x in recwarn.list if x.category is UserWarning]
 
 
+def test_exceptions_of_ir_measures():
+    """Its RR@k and Judged@k reverse the names of tied documents; its NumQ and NumRel lack queries without documents."""
+    qrels = {"q": {"a": 1, "b": 0, "c": 0}, "p": {"a": 1, "b": 1}}
+    run = {"q": {"a": 2.0, "b": 2.0, "x": 1.0, "y": 1.0, "c": 1.0}}
+    by_name = {"NumQ": (2, 1), "NumRel": (3, 1), "RR@2": (0.25, 0.5), "Judged@3": (1 / 3, 1 / 2)}
+    measures = [ir_measures.parse_measure(x) for x in by_name]
+    with pytest.warns(UserWarning, match="no documents for 1 of 2 judged queries"):
+        ours = torch_ap.evaluate(qrels, run, measures, ties="trec9").to_dict()
+    assert list(ours.values()) == pytest.approx([own for own, _ in by_name.values()])
+    theirs = ir_measures.calc_aggregate(measures, qrels, run)
+    assert [theirs[x] for x in measures] == pytest.approx([other for _, other in by_name.values()])
+
+
 @pytest.fixture(scope="module")
 def folder():
     found = os.environ.get("TORCH_AP_TEST_DATA")

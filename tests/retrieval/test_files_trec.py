@@ -378,11 +378,11 @@ def test_unknown_measures(tmp_path):
     for name in ("rbp", "ndcg@0", "P@0", "P@", "map@1.5", "iprec@2", "P_x"):
         with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
             evaluate_by_name(judge(qrels, run), [name])
-    with pytest.raises(ValueError, match="needs ties='trec9' or 'trec10'"):
+    with pytest.raises(ValueError, match="needs `ties='trec9'` or `ties='trec10'`"):
         evaluate_by_name(judge(qrels, run, convention="grouped"), ["iprec@0.5"])
     for name in ("bpref", "infAP", "11pt_avg"):
         with pytest.raises(
-            ValueError, match=f"'{name}' is defined by trec_eval only: it needs ties='trec9' or 'trec10'"
+            ValueError, match=f"'{name}' is defined by trec_eval only: it needs `ties='trec9'` or `ties='trec10'`"
         ):
             evaluate_by_name(judge(qrels, run, convention="expected"), [name])
 

@@ -19,7 +19,7 @@ OUTPUT = "standard output"
 _STANDARD_INPUT = "standard input"
 _MAX_PATH = 200  # characters; all other values in messages are cut to 80
 _WORDS = {"interpolation": "interpolated ap", "top_k": "k"}  # for commands without these options
-_OPTIONS = {"groups": "cluster"}  # options with other names than their arguments
+_OPTIONS = {"groups": "cluster", "ties": "convention"}  # options with other names than their arguments
 _OF_PYTHON = " `validate_args=False` turns this check off."  # no command has this argument
 
 

@@ -24,7 +24,10 @@ from torch_ap.cli.options import exclude_options
 from torch_ap.cli.progress import Bar, announced, resampling_options
 from torch_ap.cli.suspicious import SuspiciousLabelsReport
 from torch_ap.cli.tables import Part, Report, Table, level_heads, number
+from torch_ap.core.base import checks
 from torch_ap.core.base.messages import escape_unprintable
+from torch_ap.core.base.options import allowed_values
+from torch_ap.inference.query_chance import ChanceTies
 from torch_ap.inference.record import Comparison, Interval
 from torch_ap.retrieval.runs import names as report
 from torch_ap.retrieval.runs import notes
@@ -137,6 +140,8 @@ class _TrecReport(Report):
         if args.chance_test:
             if not any(has_chance_test(x.name) for x in measures):
                 raise ValueError("--chance-test is for map and map@k, got none of them as --measure")
+            allowed = (*_ORDERED, *allowed_values(ChanceTies))
+            checks.one_of("convention", args.convention, allowed, or_else="another without `chance_test`")
             self._tests = {
                 name: {
                     x.requested_name: chance_test_of(judged[name][x.view], x.name, settings, resampling_options(args))

@@ -140,7 +140,8 @@ def evaluate(
 
     A document without a judgement, or with a grade below ``relevance_level``, is not relevant. A query of the run
     without judgements does not count. Equals ``pytrec_eval`` and ``ir_measures`` with ``ties="trec9"``; both also use
-    the interpolated precision of trec_eval 9.
+    the interpolated precision of trec_eval 9. Exceptions in ``ir_measures`` 0.4.3: RR@k and Judged@k put the tied
+    document with the smaller name first, and NumQ and NumRel leave out judged queries without documents.
 
     Example:
         >>> import torch_ap

@@ -322,7 +322,9 @@ _JUDGED_MEASURES: dict[str, Callable[[Judged, float | None], Measure]] = {
 def check(name: str, convention: str) -> None:
     """Raise ValueError for a measure of trec_eval alone under another convention for ties."""
     if _parse_known(name).entry.is_trec_only and convention not in TREC_CONVENTIONS:
-        raise ValueError(f"measure {short_repr(name)} is defined by trec_eval only: it needs ties='trec9' or 'trec10'")
+        raise ValueError(
+            f"measure {short_repr(name)} is defined by trec_eval only: it needs `ties='trec9'` or `ties='trec10'`"
+        )
 
 
 @cached.settings_cache
