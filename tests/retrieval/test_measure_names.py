@@ -14,8 +14,8 @@ import torch
 import torch_ap
 from tests.support.each import each
 from tests.support.tolerances import REORDERED
+from torch_ap import Convention
 from torch_ap.compat import RelevanceEvaluator
-from torch_ap.core.measures.convention import Convention
 from torch_ap.core.ranking.builders import from_scores
 from torch_ap.retrieval.measures.roc import AUROC
 from torch_ap.retrieval.runs.names import formula

@@ -227,7 +227,7 @@ def _selection_reason(columns: Mapping[str, Tensor], labeled: Tensor) -> str:
     """
     count, total, names = int(labeled.sum()), len(labeled), []
     for name, values in columns.items():
-        _, place, counts = torch.unique(values, return_inverse=True, return_counts=True)
+        _, place, counts = torch.unique(values.detach(), return_inverse=True, return_counts=True)
         rank = (segments.as_float64(counts.cumsum(0)) - segments.as_float64(counts) / 2)[place]  # the same if tied
         deviations = rank - rank.mean()
         variance = deviations.square().mean() * count * (total - count) / max(total - 1, 1)
