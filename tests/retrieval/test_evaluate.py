@@ -666,7 +666,7 @@ def test_bad_input(given, message):
         ({"runs": {"a": RUN}}, r"got both"),
         ({"run": None, "runs": {}}, r"`runs` must be {name: run} of at least one run, got {}"),
         ({"run": None, "runs": {1: RUN, "1": RUN}}, r"`runs` must have names that differ as text"),
-        ({"measures": "iprec@0.1", "ties": "expected"}, r"needs ties='trec9' or 'trec10'"),
+        ({"measures": "iprec@0.1", "ties": "expected"}, r"needs `ties='trec9'` or `ties='trec10'`"),
         ({"measures": "nDCG(rel=2)@10"}, r"'nDCG\(rel=2\)@10' must have no `rel`: ndcg@10 does not depend on rel"),
         ({"measures": "NumQ(rel=2)"}, r"must have no `rel`"),
         ({"measures": "P(rel=0)@5"}, r"`relevance_level` must be an int of at least 1"),
