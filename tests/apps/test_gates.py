@@ -249,7 +249,7 @@ def test_status_of_runs(run):
         assert gates.status_of([Gate("", "", 0, None, result=x["result"]) for x in found]) == status
     for words, part in (
         (("good", "--fail-below", "AP(rel=1)@10=2", "-m", "AP(rel=1)@10"), "must have a bound in [0, 1], got 2"),
-        (("good", "bad", "--compare", "--fail-if-worse", "2", "-m", "AP(rel=1)"), "AP(rel=1) must be at most 1, got 2"),
+        (("good", "bad", "--compare", "--fail-if-worse", "2", "-m", "AP(rel=1)"), "must be at most 1, got 2"),
         (("good", "--fail-below", "num_ret=3", "-m", "num_ret"), "--fail-below num_ret has no interval"),
         (("good", "--fail-below", "gm_map=0", "-m", "gm_map"), "--fail-below gm_map has no interval"),
         (("good", "--fail-below", "P=0"), "--fail-below takes a measure of this command, map, map@10"),
