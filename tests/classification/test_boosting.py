@@ -151,7 +151,7 @@ def test_measures_of_one_ranking(name, scaled, table):
     features, target, _ = table
     data = lightgbm.Dataset(features, target).construct()
     found = lightgbm_metric(name)(features[:, 0], data)
-    assert found == (name, pytest.approx(scaled(features[:, 0], target), abs=1e-3), True)
+    assert found == (name, pytest.approx(scaled(features[:, 0], target), abs=1e-3), True)  # numerical integration
     grouped = lightgbm.Dataset(features, target, group=SIZES).construct()
     with pytest.raises(ValueError, match=f"measure '{name}' is of one ranking, without `group`"):
         lightgbm_metric(name)(features[:, 0], grouped)
