@@ -4,6 +4,7 @@ import itertools
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from scipy import special, stats
@@ -675,6 +676,20 @@ def test_tied_scores_are_not_above_chance():
     _, target, ids = draw(3, n=60, grouping=12)
     found = chance_test(torch.zeros(60), target, groups=ids)
     assert (float(found.p_value), found.reason) == (1, "all scores are tied: AP is the same in any order")
+
+
+@pytest.mark.parametrize("method", [np.array(["jackknife", "influence"]), torch.tensor([]), 3])
+def test_methods_that_are_no_text(method):
+    scores, target, ids = draw(16, n=60, grouping=20)
+    curve = BinaryAveragePrecision()
+    curve.update(scores, target, groups=ids)
+    for call in (
+        lambda: average_precision_interval(scores, target, groups=ids, method=method),
+        lambda: average_precision_interval(scores, target, prevalence=0.1, method=method),
+        lambda: curve.curve().operating_point(method=method),
+    ):
+        with pytest.raises((ValueError, TypeError), match="`method` must be"):
+            call()
 
 
 def test_interpolated_ap_has_no_interval_with_groups():

@@ -214,7 +214,7 @@ def interval_method(method: str | None, settings: APSettings, design: str, valid
     """
     has_groups = validated is not None and validated.groups is not None
     if settings.prevalence is not None or (validated is not None and validated.weights is not None):
-        if method not in (None, "dirichlet"):
+        if method is not None and not (isinstance(method, str) and method == "dirichlet"):
             rule = "must be 'dirichlet' with `prevalence` and `sampling_weights`, where others cover too little"
             raise_invalid("method", rule, method)
         if has_groups:

@@ -234,9 +234,9 @@ def check_design(design: str) -> None:
 
 def resolve_method(method: str, groups: Groups, methods: Sequence[str] = METHODS) -> str:
     """Return a method of ``methods``; "" gives the default of the number of groups, "jackknife" or "influence"."""
-    if method == DEFAULT:
+    if isinstance(method, str) and method == DEFAULT:
         return "jackknife" if groups.count <= MAX_JACKKNIFE else "influence"
-    if method not in methods:
+    if not isinstance(method, str) or method not in methods:
         names = " or ".join(map(repr, methods))
         raise_invalid("method", f"must be None, {names} with `groups`", method)
     return method

@@ -222,7 +222,7 @@ def operating_point(
     """
     confidence_level = checks.open_fraction("confidence_level", confidence_level)
     methods = METHODS if groups is None else (METHOD,)
-    if method is not None and method not in methods:
+    if method is not None and not (isinstance(method, str) and method in methods):
         raise_invalid(
             "method", f"must be {' or '.join(map(repr, methods))}{' with `groups`' * (groups is not None)}", method
         )
