@@ -68,7 +68,7 @@ _OPENING = pathlib.Path(__file__).with_name("opening.md")
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description="Coverage and size of tests.")
     options.add_argument("--repetitions", type=int, default=5000, help="of each configuration (default 5000)")
-    options.add_argument("--resampled", type=int, default=600, help="of methods that resample (default 600)")
+    options.add_argument("--resampled", type=int, default=2000, help="of methods that resample (default 2000)")
     options.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one per core")
     options.add_argument("--only", nargs="+", choices=_PARTS, default=list(_PARTS), help="these parts (default: all)")
     given = options.parse_args()

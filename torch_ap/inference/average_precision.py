@@ -98,7 +98,7 @@ def average_precision_interval(
     - few hits (100 and 1,000 items, m random, 2,000 repetitions), at 95%: .983 / .989 / .999 with 2 hits on average,
       .967 / .986 / 1 with 3 and .968 / .978 / .998 with 5, too wide, at mean widths of .88, .82 and .70; no interval in
       .41, .20 and .04 of the samples, which have fewer than two hits. "dirichlet" exists from one hit on, and covers
-      .950 / .983 / 1, .944 / .984 / 1 and .887 / .983 / 1 there, at mean widths of .84, .77 and .66 (300 repetitions);
+      .924 / .984 / 1, .934 / .983 / .999 and .909 / .983 / .998 there, at mean widths of .84, .77 and .66;
     - few misses (10 to 1,000 hits, m random, 5,000 repetitions), at 95%: .988 / .993 / .997 with 2 misses, .981 / .990
       / .997 with 3, .951 / .988 / 1 with 5 and .901 / .968 / .994 with 10. With m - 1 degrees of freedom, the minima
       would be .815, .793, .805 and .842. The minima occur where few misses are above the hits: ``reason`` reports
