@@ -408,6 +408,13 @@ def test_bands_without_an_interval():
         band = precision_band(scores[:size], target.long(), torch.tensor([0.5]), groups=groups[:size])
         assert bool(band.low.isnan())
         assert text in band.reason
+    curve = binary_curve(torch.arange(40.0), torch.zeros(40, dtype=torch.int64))
+    whole = ItemGroups(torch.arange(40.0), torch.zeros(40, dtype=torch.bool), groups, 20, torch.ones(20).long())
+    for items, simultaneous in ((whole, False), (whole, True), (None, True)):  # a detector that finds no object
+        missed = dataclasses.replace(curve, m=torch.tensor(20), groups=items)
+        band = missed.band(torch.tensor([0.1, 0.5]), simultaneous=simultaneous)
+        assert (band.estimate.tolist(), bool(band.low.isnan().all())) == ([0, 0], True)
+        assert band.reason == "no hit is retrieved: the ends are NaN"
     alike = precision_band(scores * 0, torch.arange(40) % 2, torch.tensor([0.5]), groups=groups)
     assert (float(alike.low), float(alike.estimate), float(alike.high)) == (0.5, 0.5, 0.5)
     assert "no width" in alike.reason

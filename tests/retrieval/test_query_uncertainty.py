@@ -149,6 +149,9 @@ def test_empty_queries_that_count_as_1_are_inside_the_interval(has_groups):
     values = metric.per_query()[1]
     ids = torch.arange(40) % 20 if has_groups else None
     wanted = mean_interval(values, groups=ids)
+    metric.reset()  # without empty queries, the value is at most 1/2
+    metric.update(torch.rand(40, 5, generator=generator), torch.arange(200).reshape(40, 5) % 5 <= 3)
+    assert metric.confidence_interval(groups=groups).high <= 0.5
     assert 0.25 < found.low < found.estimate < found.high < 0.6
     assert [float(found.low), float(found.high)] == pytest.approx([float(wanted.low), float(wanted.high)])
 

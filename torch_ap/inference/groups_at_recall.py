@@ -42,6 +42,7 @@ from torch_ap.inference.resampling import Resampling, curve_from_counts, group_i
 from torch_ap.inference.simultaneous import max_t_level
 
 METHOD = "dirichlet"
+NO_RETRIEVED = "no hit is retrieved: the ends are NaN"
 _HIGH = 0.8  # mean precision; above, bands of all levels at once cover too little (benchmarks.coverage)
 _NARROW = "high precision: likely too narrow, 95% of the bands covered all levels in .889 to .965"
 
@@ -68,10 +69,12 @@ def grouped_band(
     hits, misses = items.group_positives, segments.count(items.ids[~items.relevant], items.count)
     m, n = int(hits.sum()), int((hits + misses).sum())
     nan = torch.full_like(segments.as_float64(levels), torch.nan)
-    estimate = precision_at_recall(curve, levels)[0] if m else nan
+    estimate = nan if not m else precision_at_recall(curve, levels)[0] if len(curve.hits) else torch.zeros_like(nan)
     effective = min(effective_number(segments.as_float64(x)) for x in (hits, misses, hits + misses > 0))
     if m in (0, n):
         reason = f"no {'misses' if m else 'hits'}: the ends are NaN"
+    elif not len(curve.hits):
+        reason = NO_RETRIEVED
     else:
         reason = NO_GROUP if m != int(curve.m) else FEW_GROUPS if effective < 2 else ""
     if reason:
@@ -83,7 +86,7 @@ def grouped_band(
     center = torch.cat([estimate.cpu(), error.new_tensor([m / n])])
     low, high = record.logit(center, error, record.student_quantile(level, error.new_tensor(effective - 1)))
     low, high = torch.minimum(low, center), torch.maximum(high, center)  # with a spread of 0 they round
-    low, high = _ends_of_levels(curve, items, levels, level, (low, high), draws)
+    low, high = _ends_of_levels(curve, items, levels, center[:-1], level, (low, high), draws)
     few = few_groups_reason((hits > 0).sum(), "hits" if items.positives is None else "ground truths")
     flat = (
         "the standard error is 0 at some levels: the interval has no width there" if bool((low == high).any()) else ""
@@ -121,10 +124,10 @@ def _draws(curve: HitCurve, items: ItemGroups, levels: Tensor, resampling: Resam
 
 
 def _ends_of_levels(
-    curve: HitCurve, items: ItemGroups, levels: Tensor, level: float, ends: Ends, draws: Tensor
+    curve: HitCurve, items: ItemGroups, levels: Tensor, precision: Tensor, level: float, ends: Ends, draws: Tensor
 ) -> Ends:
     """Return the (L,) ends with those that the draws do not give, from (L + 1,) ends, the last of the share of hits."""
-    precision, wanted = precision_at_recall(curve, levels)[0].cpu(), segments.as_float64(levels).cpu() * float(curve.m)
+    wanted = segments.as_float64(levels).cpu() * float(curve.m)
     entry = entries_at_recall(curve, levels)[0][0].cpu()
     (low, share_low), (high, _) = (x.tensor_split([-1]) for x in ends)
     assert curve.score is not None

@@ -24,7 +24,7 @@ from torch_ap.inference import resampling as bootstrap
 from torch_ap.inference.dirichlet import WeightedItems
 from torch_ap.inference.groups import Groups
 from torch_ap.inference.groups_at_k import grouped_interval_at_k
-from torch_ap.inference.groups_at_recall import grouped_band
+from torch_ap.inference.groups_at_recall import NO_RETRIEVED, grouped_band
 from torch_ap.inference.groups_at_threshold import ItemGroups
 from torch_ap.inference.record import Ends, Interval, normal_quantile, wilson
 from torch_ap.inference.resampling import DESIGNS, Resampling
@@ -553,6 +553,8 @@ def _simultaneous_band(
     if not m or (design == "stratified" and m == n):
         reason = f"no {'misses' if m else 'hits'}: the ends are NaN"
         return Interval(nan, nan, nan, nan, confidence_level, "dirichlet", design, reason)
+    if not len(curve.hits):
+        return Interval(torch.zeros_like(nan), nan, nan, nan, confidence_level, "dirichlet", design, NO_RETRIEVED)
 
     def measure(ranking: HitCurve) -> Tensor:
         ranking = hit_curve.at_prevalence(ranking, m / n) if design == "stratified" else ranking

@@ -124,9 +124,11 @@ class QuerySample(Sample):
     @property
     def _upper_bound(self) -> float:
         """The largest possible value for rankings of at most as many items as the longest one."""
-        if not isinstance(self._measure, Measure) or not self._measure.has_depth_bound or self._undefined == 1:
+        curve = self.rankings.curve
+        counts_as_1 = self._undefined == 1 and bool((curve.m == 0).any())
+        if not isinstance(self._measure, Measure) or not self._measure.has_depth_bound or counts_as_1:
             return 1.0
-        return self._measure.upper_bound(max(int(self.rankings.curve.n.max()), 1))
+        return self._measure.upper_bound(max(int(curve.n.max()), 1))
 
     def _ids_of_groups(self, queries: Tensor) -> Tensor | None:
         """Return the number of each query's group, (Q,) int64; None for independent queries."""
